@@ -141,7 +141,7 @@ MUTANTS = (
     _in_offsets(
         "nothing is lost between two epochs",
         "losses.py",
-        "lacking = part.known and begins and self._lacks(part, found)",
+        "lacking = part.known and begins and (number in unsure or self._lacks(part, found))",
         "lacking = False",
     ),
     # Batches without an answer, and brokers that forget writers.
@@ -284,8 +284,14 @@ MUTANTS = (
     _in_offsets(
         "groups find only what was copied once more",
         "passed_over.py",
-        "    return frozenset(passed)\n",
-        "    return frozenset()\n",
+        "    return passed\n",
+        "    return {}\n",
+    ),
+    _in_offsets(
+        "an order whose end is lost has copied all again",
+        "passed_over.py",
+        "            found[number] = turn._replace(end=end, holds=min(turn.holds, end), sure=False)\n",
+        "            pass\n",
     ),
     _in_offsets(
         "what was copied first leaves the record at an order",

@@ -125,6 +125,21 @@ class CopiedBefore(NamedTuple):
 NOTHING_BEFORE = CopiedBefore()
 
 
+class Began(NamedTuple):
+    """Why a writer epoch began where it did, beside where the one before it ended.
+
+    Attributes:
+        moved: where an order had it begin, and nothing else was why; `NO_OFFSET` where there was none.
+        parted: from which source offset on older epochs hold no more; `NO_OFFSET` where they do.
+    """
+
+    moved: int = NO_OFFSET
+    parted: int = NO_OFFSET
+
+
+WENT_ON = Began()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowName:
     """One source to target replication, written ``source->target``."""

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkmirror.model import NO_OFFSET, NO_RECORD, NOTHING_BEFORE, CopiedBefore, LastRecord, TopicPartition, Writer
+from sparkmirror.model import (
+    NO_OFFSET,
+    NO_RECORD,
+    NOTHING_BEFORE,
+    WENT_ON,
+    Began,
+    CopiedBefore,
+    LastRecord,
+    TopicPartition,
+    Writer,
+)
 from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
@@ -54,6 +64,7 @@ class Flow:
     target: int = 0
     sequence: int = 0
     anew: bool = False
+    began: Began = WENT_ON
 
     def begin(self) -> None:
         """A run begins: what only old progress tells is put on record, and a marker is written to the copy."""
@@ -61,7 +72,7 @@ class Flow:
         self.journal += [*state.endings(), *sorted(state.outdated)]
         self.writer = replace(self.writer, epoch=self.writer.epoch + 1)
         self.anew = self.anew and self.last.sequence < 0
-        self.last, self.sequence = self.last.only_before(), 0
+        self.last, self.sequence, self.began = self.last.only_before(), 0, WENT_ON
         self.target += 1
         if self.chance.random() < 0.3:
             self.publish()
@@ -109,6 +120,7 @@ class Flow:
                 first=last.first,
                 before=last.before,
                 inherited=inherited,
+                began=self.began,
                 settled=settled,
                 anew=self.anew,
                 topic_id="s",

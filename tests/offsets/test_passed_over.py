@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN_RECORD, WENT_ON, Began, TopicPartition, Writer
 from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.records import Progress, Record
 from sparkmirror.offsets.segments import Moved, MovedKey
 from sparkmirror.offsets.state import JournalState, state_of
+from sparkmirror.offsets.translation import Place, Translated, translate
 from tests.offsets.segments import Segment, end, records_of
 
 PLACE = TopicPartition("orders", 1)
@@ -98,6 +101,9 @@ def test_older_epochs_stay_on_record_until_all_is_copied_again():
     assert bound(known(*before, again, epoch=5, position=31, last=130), {PLACE: Starts(0, 0)}, (7,)), (
         "where it was no order"
     )
+    opening = Segment(partition=PLACE, writer=writer(5), sequence=0, source=0, target=100, anew=True)
+    under_way = known(*before, *records_of([opening]), moved(5), epoch=5, position=31, last=130)
+    assert bound(under_way, {PLACE: Starts(0, 0)}, (7,)) == (), "it has no end yet"
     several = [FIRST, *(copied(number, 0, 100, 100 * number, anew=False) for number in (2, 3, 4))]
     again = [*copied(5, 0, 100, 500), moved(5)]
     newest = [*copied(6, 100, 105, 600, anew=False)]
@@ -131,3 +137,78 @@ def test_an_order_to_a_hole_goes_on_where_the_one_before_has_ended(ordered: int,
     again = [*copied(2, 20, 50, 100), moved(2, 20)]
     state = known(FIRST, again, copied(3, 52, 60, 140), moved(3, ordered), epoch=3, position=60, last=147)
     assert lies(state, 30) == lies_at
+
+
+def corrected(before: tuple[int, int, int], *, stop: int) -> JournalState:
+    """An order back, of which the topic has lost how far it came, and one further on, known by its progress alone."""
+    again = Segment(partition=PLACE, writer=writer(2), sequence=0, source=20, target=100, anew=True)
+    now = Progress(
+        partition=PLACE,
+        writer=writer(3),
+        generation=3,
+        position=stop + 5,
+        next_sequence=5,
+        sequence=4,
+        source=stop + 4,
+        target=204,
+        first=(stop, 200),
+        before=before,
+        anew=True,
+    )
+    return state_of([*FIRST, *records_of([again]), moved(2, 20), now])
+
+
+def led(state: JournalState, source: int) -> Translated:
+    found = translate(state.map_of(PLACE).offsets(state.progress[PLACE], (7,)), source)
+    assert isinstance(found, Translated)
+    return found
+
+
+def test_an_order_back_whose_end_is_lost_was_corrected_where_the_next_one_came_after_an_older_copy():
+    state = corrected((99, 99, 99), stop=100)
+    assert [led(state, source) for source in (0, 20, 50, 99)] == [
+        Translated(source, Place.RECORD) for source in (0, 20, 50, 99)
+    ]
+    assert led(state, 100) == Translated(200, Place.RECORD)
+
+
+def test_an_order_back_whose_end_is_lost_had_copied_all_again_where_the_next_one_came_after_its_last_copy():
+    state = corrected((99, 119, 199), stop=120)
+    assert [led(state, source) for source in (0, 20, 50, 99)] == [
+        Translated(place, Place.RECORD) for place in (0, 100, 130, 179)
+    ]
+    assert led(state, 120) == Translated(200, Place.RECORD)
+
+
+@pytest.mark.parametrize("before", [NO_RECORD.before, UNKNOWN_RECORD.before, (NO_OFFSET, 99, NO_OFFSET), (80, 99, 190)])
+@pytest.mark.parametrize("source", [20, 50, 99, 105, 119])
+def test_an_order_back_whose_end_is_lost_may_have_copied_all_again_and_nobody_skips_what_it_had_not(before, source):
+    """Nothing tells which record the next one came after: or it is one of those that are lost."""
+    state = corrected(before, stop=120)
+    found = led(state, source)
+    assert found.place is Place.THINNED
+    assert found.offset <= min(source, 100)
+
+
+def told(began: Began) -> tuple[JournalState, JournalState]:
+    """An epoch of which nothing but its progress tells why it began; and the same when that is on record again."""
+    again = Segment(partition=PLACE, writer=writer(2), sequence=0, source=20, target=100, anew=True)
+    state = known(FIRST, *records_of([again]), epoch=2, position=31, last=110)
+    state.take(replace(state.progress[PLACE], began=began, settled=True))
+    newest = replace(state.progress[PLACE], writer=writer(3), generation=3, began=WENT_ON)
+    whole = state_of([*FIRST, *records_of([again]), *state.endings(), newest])
+    return state, whole
+
+
+def test_progress_tells_that_an_order_had_its_epoch_begin_where_the_record_of_that_is_lost():
+    state, whole = told(Began(moved=20))
+    assert state.map_of(PLACE).going_back((7,), state.last(PLACE)) == {writer(2)}
+    assert [one for one in state.endings() if isinstance(one, Moved)] == [moved(2, 20)]
+    assert whole.map_of(PLACE).began(writer(2)) == Began(moved=20)
+    assert whole.endings() == []
+
+
+def test_progress_tells_where_the_source_had_parted_where_the_record_of_that_is_lost():
+    state, whole = told(Began(parted=15))
+    assert [lies(each, 17) for each in (state, whole)] == [100, 100]
+    assert [each.map_of(PLACE).parted_at(writer(2)) for each in (state, whole)] == [15, 15]

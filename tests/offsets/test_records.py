@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.events import Event, Kind
-from sparkmirror.model import NO_OFFSET, UNKNOWN, CopiedBefore, Reached, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, UNKNOWN, Began, CopiedBefore, Reached, TopicPartition, Writer
 from sparkmirror.offsets.duty_records import ACL_WORDS, AclRecord, DutyRound, OccupiedTopic
 from sparkmirror.offsets.holes import NO_HOLES, pack
 from sparkmirror.offsets.json_text import VERSION
@@ -359,6 +359,7 @@ def test_the_format_on_the_topic_does_not_change():
         first=(3, 4),
         before=(9, 2, 3),
         inherited=CopiedBefore(0, 2, 1),
+        began=Began(moved=3),
     )
     assert progress.key == '["progress","t",0,7,1]'
     assert set(json.loads(progress.value())) == {

@@ -303,3 +303,22 @@ def test_what_others_wrote_in_the_place_of_a_loss_may_be_cleaned_away_and_nothin
     assert set(world.arrived) == set(expected(world))
     repeated = len(world.arrived) - len(set(world.arrived))
     assert not repeated or any("again" in event or "twice" in event for event in world.told)
+
+
+def test_a_loss_that_a_takeover_has_found_at_the_position_on_record_is_not_forgotten():
+    """A deceived lane writes over the loss and dies, with nothing on record; the next one dies before it publishes."""
+    for seed in range(60):
+        world = begun(World(kept=[True] * 3, chance=Random(seed)))
+        world.copy(4)
+        world.fence()
+        world.take_over()
+        world.lose_tail(3)
+        world.copy_some(1)
+        for _ in range(2):
+            world.fence()
+            world.take_over()
+            world.copy(0)
+        world.fence()
+        world.take_over()
+        assert world.copy(-1)
+        assert set(world.arrived) == set(expected(world)), f"seed {seed}"

@@ -9,7 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, LastRecord, Reached, TopicPartition, Writer
+from sparkmirror.model import (
+    NO_OFFSET,
+    NO_RECORD,
+    UNKNOWN,
+    WENT_ON,
+    Began,
+    LastRecord,
+    Reached,
+    TopicPartition,
+    Writer,
+)
 from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.came_after import came_after
 from sparkmirror.offsets.condensing import condense
@@ -80,6 +90,7 @@ class World:
     last: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
     first: tuple[int, int] = NO_RECORD.first
     behind: LastRecord = NO_RECORD
+    began: Began = WENT_ON
     leader_epoch: int = 1
     reached: int = NO_OFFSET
     reached_in: int = UNKNOWN.leader_epoch
@@ -122,6 +133,7 @@ class World:
     def begin(self, position: int, *, anew: bool = False, behind: LastRecord = NO_RECORD) -> None:
         """A new writer epoch begins at a source offset, behind a record of an older one where that is known."""
         self.first, self.behind = NO_RECORD.first, behind
+        self.began = self.state.map_of(PLACE).began(self.writer)
         self.position, self.sequence, self.continues_at = position, self.first_sequence, NO_OFFSET
         self.anew = anew
         self.last = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
@@ -182,8 +194,11 @@ class World:
         openings = []
         for number, source in enumerate(sources):
             if source != self.continues_at:
-                after = self.behind.before_source if self.continues_at == NO_OFFSET else self.continues_at - 1
-                openings.append(Opening((self.sequence + number) % SEQUENCES, source, after))
+                named, at = self.behind.before_source, (self.sequence + number) % SEQUENCES
+                before = named if at == 0 else NO_OFFSET  # of an older epoch only the first record of all names one
+                openings.append(
+                    Opening(at, source, before if self.continues_at == NO_OFFSET else self.continues_at - 1)
+                )
             self.continues_at = source + 1
         for begun in self.begun_up_to(stop):
             self._put(begun)
@@ -283,6 +298,7 @@ class World:
                 target=target,
                 first=self.first,
                 before=self.behind.before,
+                began=self.began,
                 anew=self.anew,
                 reached=UNKNOWN if self.reached == NO_OFFSET else Reached(self.reached_in, self.reached),
                 cut=cut,
@@ -376,8 +392,10 @@ class World:
         """Decides, reading headers as often as it is asked to, and puts on record what became known."""
         decision, tail = self.decided()
         before = self.state.progress.get(PLACE)
-        if isinstance(decision, Resume | Begin) and before is not None and decision.position < before.position:
-            self.state.take(self._gone_back(before, decision, tail))
+        if isinstance(decision, Resume | Begin) and before is not None:
+            goes_back = decision.anew or decision.position < before.position
+            if goes_back:
+                self.state.take(self._gone_back(before, decision, tail))
         if isinstance(decision, Resume):
             for targets in decision.targets:
                 self.state.take(targets)

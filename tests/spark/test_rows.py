@@ -13,7 +13,7 @@ from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import Event, Kind
-from sparkmirror.model import Copied, CopiedBefore, LastRecord, Reached, TopicPartition, Writer
+from sparkmirror.model import Began, Copied, CopiedBefore, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -56,6 +56,7 @@ _plans = st.builds(
             recovery_ms=_longs,
             copies_end=_longs,
             inherited=st.builds(CopiedBefore, _longs, _longs, _longs),
+            began=st.builds(Began, _longs, _longs),
             carried=st.lists(_texts, max_size=3).map(tuple),
             homeward=st.booleans(),
         ),

@@ -22,6 +22,8 @@ from sparkmirror.model import (
     NOTHING,
     NOTHING_BEFORE,
     UNKNOWN,
+    WENT_ON,
+    Began,
     Copied,
     CopiedBefore,
     LastRecord,
@@ -50,6 +52,7 @@ class PartitionPlan:
         opened: whether the segment that opens the epoch is on record.
         last: the last record of that epoch that was acknowledged, and what it came after.
         inherited: what MirrorMaker 2 had copied when the flow took over.
+        began: why the writer epoch began where it did.
         after: the shift that hands the partition over, or "".
         max_message_bytes: the target topic's limit for a batch.
         log_append_time: whether the target topic sets its own timestamps.
@@ -85,6 +88,7 @@ class PartitionPlan:
     reached: Reached = UNKNOWN
     last: LastRecord = NO_RECORD
     inherited: CopiedBefore = NOTHING_BEFORE
+    began: Began = WENT_ON
     recovery_ms: int = UNKNOWN_MS
     copies_end: int = NO_OFFSET
     carried: tuple[str, ...] = ()
@@ -104,7 +108,7 @@ class PartitionPlan:
 
     def with_writer(self, writer: Writer) -> PartitionPlan:
         """The same partition, under an epoch that nobody has written it with."""
-        return replace(self, writer=writer, sequence=0, opened=False, last=self.last.only_before())
+        return replace(self, writer=writer, sequence=0, opened=False, last=self.last.only_before(), began=WENT_ON)
 
     def with_facts(self, facts: TargetFacts) -> PartitionPlan:
         """The same partition, for a target topic that asks for something else by now."""

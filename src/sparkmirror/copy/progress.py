@@ -158,6 +158,7 @@ class Publisher:
             first=last.first,
             before=last.before,
             inherited=partition.plan.inherited,
+            began=partition.plan.began,
             end=partition.end,
             copies_end=partition.copies_end,
             leader_epoch=partition.leader_epoch,

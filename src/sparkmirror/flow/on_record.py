@@ -90,7 +90,9 @@ def taken_over(
     back = [
         replace(fresh := progress_at(here, where, state, run), inherited=cut.get(here, fresh.inherited))
         for here, where in resumed.items()
-        if where.position != NO_OFFSET and here in state.progress and where.position < state.progress[here].position
+        if where.position != NO_OFFSET and (known := state.progress.get(here)) is not None
+        # One that begins anew where the position on record is goes back too, behind what is in the log.
+        if where.anew or where.position < known.position
     ]
     targets = (each for decision in found for each in decision.targets)
     inherited = (decision.inherited for decision in found if decision.inherited is not None)

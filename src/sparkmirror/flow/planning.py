@@ -170,7 +170,7 @@ class Planning:
         self._record_firsts(starts, plans)
         self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys(), passed)
         return Planned(
-            plans=self._with_inherited(plans),
+            plans=self._with_begins(self._with_inherited(plans)),
             events=events,
             waiting=waiting,
             to_take_over=to_take_over,
@@ -237,6 +237,13 @@ class Planning:
             return plans
         store.follow()
         return tuple(replace(plan, inherited=bounds_of(store.state.inherited.get(plan.source))) for plan in plans)
+
+    def _with_begins(self, plans: tuple[PartitionPlan, ...]) -> tuple[PartitionPlan, ...]:
+        """The same plans with why their epochs began, as it is on record by now."""
+        maps = self._opened.store.state.maps
+        return tuple(
+            replace(plan, began=maps[plan.source].began(plan.writer)) if plan.source in maps else plan for plan in plans
+        )
 
     def _record_firsts(self, starts: Sequence[Start], plans: Sequence[PartitionPlan]) -> None:
         records = first_begins(self._opened.run, starts, plans)

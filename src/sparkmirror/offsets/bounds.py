@@ -83,7 +83,7 @@ def _outlived(
     if partition not in state.maps:
         return keys
     known = state.maps[partition]
-    back = known.going_back(ids)
+    back = known.going_back(ids, state.last(partition))
     progress = {one.writer: one for one in (state.last(partition), state.progress.get(partition)) if one is not None}
     for age, writer in enumerate(reversed(known.writers(ids))):
         pieces = known.pieces(writer)

@@ -9,18 +9,34 @@ Invariants:
       names, where it does not lead there.
     * What was removed since neither log has it is not lost.
     * Where an order had the copy go back, and what came next shows that copies are lost, nothing tells whether older
-      ones count on from there.
+      ones count on from there. Nor does anything where the end of that copy is lost, and what came next does not name
+      the record that it came after.
+    * An offset alone does not name a record of an epoch whose end is lost: another one may have copied it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.parts import Part, source_of, target_of
 from sparkmirror.offsets.pieces import Before, Bounds
-from sparkmirror.offsets.track import FAR, Piece
+
+
+class Back(NamedTuple):
+    """An epoch that may have copied again what older ones had.
+
+    Attributes:
+        newer: how many parts came after it.
+        source: from which source offset on.
+        sure: whether what is on record of it is whole.
+    """
+
+    newer: int
+    source: int
+    sure: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,41 +47,46 @@ class Losses:
         bounds: up to where the map was removed with both logs.
         behind: the record behind which an epoch goes on that has none yet; None where none is known.
         passed: parts of epochs that hold no more, though a newer one may have come after one of their records.
-        back: epochs that went back, and are passed over: how many parts are newer, and from which source offset on.
+        back: epochs that went back and are passed over, and those that began anew and lack their begin.
     """
 
     bounds: Bounds
     behind: Before | None = None
     passed: Sequence[Part] = ()
-    back: Sequence[tuple[int, int]] = ()
+    back: Sequence[Back] = ()
 
     def told(self, parts: Sequence[Part]) -> tuple[Part, ...]:
         """The same parts, in order, of which each says whether something before it is lost; or less of them."""
         found: list[Part] = []
-        for part in parts:
+        unsure = {len(parts) - one.newer for one in self.back if not one.sure}
+        for number, part in enumerate(parts):
             begins = not found or found[-1].pieces is not part.pieces
-            lacking = part.known and begins and self._lacks(part, found)
+            lacking = part.known and begins and (number in unsure or self._lacks(part, found))
             if lacking and found:
                 found[-1] = _as_far_as_known(found[-1])
             found.append(part._replace(lacking=lacking))
         if self.lacks_end(found):
             found[-1] = _as_far_as_known(found[-1])
-        for newer, source in self.back:
-            older = len(found) - newer
-            if found[older].lacking if newer else self.lacks_end(found):
-                found[:older] = [part._replace(certain=min(part.certain, source)) for part in found[:older]]
+        for one in self.back:
+            older = len(found) - one.newer
+            if not one.sure or (found[older].lacking if one.newer else self.lacks_end(found)):
+                found[:older] = [part._replace(certain=min(part.certain, one.source)) for part in found[:older]]
         return tuple(found)
 
     def lacks_end(self, parts: Sequence[Part]) -> bool:
         """Whether what was copied behind all ``parts`` is lost."""
+        if any(not one.newer and not one.sure for one in self.back):
+            return bool(parts)
         return bool(parts) and self.behind is not None and not self._lead_to(parts, self.behind)
 
     def _lacks(self, part: Part, older: Sequence[Part]) -> bool:
         """Whether something is lost between the first known part of an epoch and what is older."""
         pieces, before = part.pieces, part.pieces.before
         source, target = source_of(part, part.first), target_of(part, part.first)
-        if before is None or (source <= self.bounds.source and target <= self.bounds.target):
+        if source <= self.bounds.source and target <= self.bounds.target:
             return False
+        if before is None:
+            return pieces.lacks_begin
         if part.first > pieces.first.count:
             return True
         return (before.source < source or not before.known) and not self._lead_to(older, before)
@@ -87,21 +108,15 @@ def _leads_to(parts: Sequence[Part], record: Before) -> bool:
     assert count is not None  # the part begins at or before it
     if record.sequence != NO_OFFSET:
         count = part.pieces.count_of(record.sequence, count)
+    elif not part.ended and count > part.pieces.certain:
+        return False
     if not part.first <= count < part.stop:
         return False
     here, there = sources.piece_of(count), targets.piece_of(count)
     assert here is not None  # as for the first of a known part
     assert there is not None
-    on_target = record.target == NO_OFFSET or _may_have(there, count, record.target)
-    return on_target and _may_have(here, count, record.source)
-
-
-def _may_have(piece: Piece, count: int, offset: int) -> bool:
-    """Whether the record with a count may lie at an offset, as far as a piece of its line tells."""
-    least = piece.offset_of(count)
-    if piece.exact or count == piece.begin:
-        return offset == least
-    return least <= offset and (piece.end == FAR or offset <= piece.stop - (piece.end - count))
+    on_target = record.target == NO_OFFSET or there.may_have(count, record.target)
+    return on_target and here.may_have(count, record.source)
 
 
 def _as_far_as_known(part: Part) -> Part:
@@ -113,5 +128,4 @@ def _as_far_as_known(part: Part) -> Part:
     pieces = part.pieces
     if not part.known:
         return part
-    certain = max(min(pieces.sources.last.count, pieces.targets.last.count), pieces.acknowledged)
-    return part._replace(stop=min(part.stop, max(part.first, certain) + 1))
+    return part._replace(stop=min(part.stop, max(part.first, pieces.certain) + 1))

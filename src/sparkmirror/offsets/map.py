@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.losses import Losses
+from sparkmirror.model import NO_OFFSET, WENT_ON, Began, TopicPartition, Writer
+from sparkmirror.offsets.losses import Back, Losses
 from sparkmirror.offsets.parts import Part, source_of, target_of
-from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished, up_to
+from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished, up_to, with_lost_ends
 from sparkmirror.offsets.pieces import NOT_BOUNDED, UNKNOWN_BEFORE, Before, Bounds, Pieces
 from sparkmirror.offsets.records import Progress, closing
 from sparkmirror.offsets.segments import (
@@ -37,9 +38,7 @@ from sparkmirror.offsets.segments import (
     MovedKey,
     Parted,
     PartedKey,
-    Segments,
     SegmentsKey,
-    Targets,
 )
 from sparkmirror.offsets.track import FAR, Block, Piece, Track
 
@@ -53,16 +52,23 @@ class Stretch(NamedTuple):
 
 
 class Begins(NamedTuple):
-    """Where an epoch is to begin anew: the source offset, and the one from which on older epochs hold no more."""
+    """Where an epoch is to begin anew, or has begun of which nothing else is on record.
+
+    Attributes:
+        position: the source offset.
+        limit: that from which on older epochs hold no more.
+        before: the record that it came after, where that is on record.
+    """
 
     position: int
     limit: int
+    before: Before | None = None
 
 
 class PartitionMap:
     """What is on record of one partition, by writer epoch."""
 
-    __slots__ = ("_bounds", "_ended", "_moved", "_parted", "_pieces")
+    __slots__ = ("_bounds", "_ended", "_moved", "_parted", "_pieces", "_told")
 
     def __init__(self) -> None:
         self._bounds = NOT_BOUNDED
@@ -70,6 +76,7 @@ class PartitionMap:
         self._pieces: dict[tuple[int, int], Pieces] = {}
         self._parted: dict[Writer, int] = {}
         self._moved: dict[Writer, int] = {}
+        self._told: dict[Writer, Began] = {}
 
     def take(self, record: MapRecord) -> None:
         """Adds a record, or replaces what was known of its key."""
@@ -99,11 +106,9 @@ class PartitionMap:
 
     def forget(self, key: MapKey) -> None:
         """Takes a tombstone."""
-        if isinstance(key, PartedKey):
-            self._parted.pop(key.writer, None)
-            return
-        if isinstance(key, MovedKey):
-            self._moved.pop(key.writer, None)
+        if isinstance(key, PartedKey | MovedKey):
+            (self._parted if isinstance(key, PartedKey) else self._moved).pop(key.writer, None)
+            self._told.pop(key.writer, None)
             return
         if isinstance(key, BoundedKey):
             self._bound(NOT_BOUNDED)
@@ -122,13 +127,25 @@ class PartitionMap:
             self._ended[progress.writer] = progress
 
     def acknowledge(self, progress: Progress) -> None:
-        """Takes the first and last acknowledged record of an epoch: where the map has them not, segments are lost."""
+        """Takes an epoch's first and last acknowledged record, and why it began: what the map has not of it is lost."""
         self.pieces_of(progress.writer).acknowledge(progress.last, anew=progress.anew)
+        if progress.began != WENT_ON:
+            self._told[progress.writer] = progress.began
 
-    def unrecorded(self, partition: TopicPartition, writer: Writer) -> tuple[Segments | Targets, ...]:
+    def began(self, writer: Writer) -> Began:
+        """Why an epoch began where it did, as far as that is on record."""
+        told = self._told.get(writer, WENT_ON)
+        return Began(self._moved.get(writer, told.moved), self._parted.get(writer, told.parted))
+
+    def unrecorded(self, partition: TopicPartition, writer: Writer) -> tuple[MapRecord, ...]:
         """What of an epoch only its progress tells, since the topic has lost the rest; empty where nothing is lost."""
-        pieces = self.pieces(writer)
-        return () if pieces is None else tuple(pieces.unrecorded(partition, writer))
+        pieces, told = self.pieces(writer), self._told.get(writer, WENT_ON)
+        lost = list[MapRecord]()
+        if told.moved != NO_OFFSET and writer not in self._moved:
+            lost.append(Moved(partition=partition, writer=writer, source=told.moved))
+        if told.parted != NO_OFFSET and writer not in self._parted:
+            lost.append(Parted(partition=partition, writer=writer, source=told.parted))
+        return (*lost, *(() if pieces is None else pieces.unrecorded(partition, writer)))
 
     def outdate(self, writer: Writer) -> None:
         """The progress of an epoch is not the newest any more."""
@@ -136,12 +153,12 @@ class PartitionMap:
         if pieces is not None:
             pieces.outdate()
 
-    def ending(self, partition: TopicPartition, writer: Writer) -> tuple[Segments | Targets, ...]:
+    def ending(self, partition: TopicPartition, writer: Writer) -> tuple[MapRecord, ...]:
         """What is put on record in the place of the progress of an epoch that is over; empty where all of it is."""
         lost = self.unrecorded(partition, writer)
         return lost if self._ended_before(writer) == FAR else (*lost, *closing(self._ended[writer]))
 
-    def closing(self, progress: Progress) -> tuple[Segments | Targets, ...]:
+    def closing(self, progress: Progress) -> tuple[MapRecord, ...]:
         """What is put on record of an epoch where the copy goes on elsewhere: its end, and what only progress tells."""
         pieces, lost = self.pieces(progress.writer), self.unrecorded(progress.partition, progress.writer)
         return lost if pieces is not None and pieces.goes_behind(progress.source) else (*lost, *closing(progress))
@@ -164,10 +181,17 @@ class PartitionMap:
         pieces = self.pieces_of(writer)
         return (pieces.sources if is_source else pieces.targets).taken()
 
+    def has(self, record: Parted | Moved | Bounded) -> bool:
+        """Whether a record that is not of a writer epoch's lines is on record."""
+        if isinstance(record, Bounded):
+            return self._bounds == Bounds(record.source, record.target)
+        known = self._parted if isinstance(record, Parted) else self._moved
+        return known.get(record.writer) == record.source
+
     def others_than(self, left: PartitionMap, partition: TopicPartition) -> Iterator[Parted | Moved | Bounded]:
         """What is not of a writer epoch's lines, and is not in another map of the partition."""
         for writer, source in self._parted.items():
-            if left.parted_at(writer) != source:
+            if left._parted.get(writer) != source:
                 yield Parted(partition=partition, writer=writer, source=source)
         for writer, source in self._moved.items():
             if left._moved.get(writer) != source:
@@ -211,12 +235,24 @@ class PartitionMap:
         order = {producer_id: number for number, producer_id in enumerate(ids)}
         here = (order.get(writer.producer_id, -1), writer.epoch)
         return (
-            source for newer, source in self._parted.items() if (order.get(newer.producer_id, -1), newer.epoch) > here
+            source
+            for newer, source in self._all_parted.items()
+            if (order.get(newer.producer_id, -1), newer.epoch) > here
         )
 
     def parted_at(self, writer: Writer) -> int:
         """From which source offset on epochs before that of ``writer`` hold no more, or `FAR`."""
-        return self._parted.get(writer, FAR)
+        return self._all_parted.get(writer, FAR)
+
+    @property
+    def _all_parted(self) -> Mapping[Writer, int]:
+        told = {writer: each.parted for writer, each in self._told.items() if each.parted != NO_OFFSET}
+        return told | self._parted
+
+    @property
+    def _all_moved(self) -> Mapping[Writer, int]:
+        told = {writer: each.moved for writer, each in self._told.items() if each.moved != NO_OFFSET}
+        return told | self._moved
 
     def going_back(self, ids: Sequence[int], progress: Progress | None = None) -> frozenset[Writer]:
         """The epochs that went back by an order, and have not copied again all that older ones had: these count on.
@@ -236,8 +272,8 @@ class PartitionMap:
         They are to be removed when the partition begins anew for another reason than an order, or what begins there
         would pass for what was ordered.
         """
-        writers = idle(self._turns(ids))
-        return tuple(MovedKey(partition, writer).text for writer in writers if writer in self._moved)
+        writers, moves = idle(self._turns(ids)), self._all_moved
+        return tuple(MovedKey(partition, writer).text for writer in writers if writer in moves)
 
     def bounds_keys(self, partition: TopicPartition) -> tuple[str, ...]:
         """The key of `Bounded`, to be removed when the partition is one of another topic."""
@@ -247,41 +283,47 @@ class PartitionMap:
         self, ids: Sequence[int], begins: Begins | None = None, progress: Progress | None = None
     ) -> tuple[Turn, ...]:
         """By where the copy was reset; ``begins`` is where it is to be next, behind the last record of ``progress``."""
-        if not self._moved:
+        moves = self._all_moved
+        if not moves:
             return ()
         turns = turns_of(
             self.writers(ids),
             self.pieces,
-            self._moved,
+            moves,
             lambda writer: min(self._parted_behind(writer, ids), default=FAR),
             self._ended_before,
         )
-        if begins is None or not turns:
-            return turns
-        if progress is not None:
+        if not turns:
+            return ()
+        if progress is not None and begins is not None:
             turns = self._ended_with(turns, progress)
-        older = up_to(turns, begins.limit)
-        return (*older, Turn((), begins.position, begins.position, moved=False, holds=NO_OFFSET))
+        before = partial(self._before, progress, begins)
+        if begins is None:
+            return with_lost_ends(turns, self.pieces, before)
+        newest = Turn((), begins.position, begins.position, moved=False, holds=NO_OFFSET)
+        *older, newest = with_lost_ends((*turns, newest), self.pieces, before)
+        return (*up_to(older, begins.limit), newest)
+
+    def _before(self, progress: Progress | None, begins: Begins | None, turn: Turn) -> Before | None:
+        """The record that a turn came after; None where that is not on record."""
+        if not turn.writers:
+            return None if begins is None else begins.before
+        writer = turn.writers[0]
+        if progress is not None and progress.writer == writer and progress.sequence == NO_OFFSET:
+            return Before(*progress.before)
+        return self.pieces_of(writer).before
 
     def _ended_with(self, turns: tuple[Turn, ...], progress: Progress) -> tuple[Turn, ...]:
-        """The same; the newest ends with the progress where no end of it is on record yet."""
+        """The same; the newest ends with its progress where no end of it is on record yet."""
         last = turns[-1] if turns else None
-        if last is None or last.end < FAR:
+        if last is None or last.end < FAR or progress.writer not in last.writers or progress.sequence == NO_OFFSET:
             return turns
-        end = max(last.first, progress.source + 1, self._end_told(last, progress))
-        return (*turns[:-1], last._replace(end=end, holds=min(last.holds, end)))
+        end = max(last.first, progress.source + 1)
+        return (*turns[:-1], last._replace(end=end, holds=min(last.holds, end), sure=progress.settled))
 
-    def _end_told(self, turn: Turn, progress: Progress) -> int:
-        """Before which source offset a turn has ended, where an epoch comes after a record of its; or `NO_OFFSET`."""
-        before = Before(*progress.before)
-        for writer in turn.writers:
-            pieces = self.pieces(writer)
-            count = None if pieces is None or not before.known else pieces.count_at(before.source)
-            if pieces is not None and count is not None and pieces.source_of(count) == before.source:
-                there = pieces.target_of(count)
-                if there is not None and there == before.target:
-                    return before.source + 1
-        return NO_OFFSET
+    def _has_ended(self, writer: Writer) -> bool:
+        """Whether it is on record where an epoch that is over has ended."""
+        return bool(self.pieces_of(writer).ends) or self._ended_before(writer) < FAR
 
     def _ended_before(self, writer: Writer) -> int:
         """Before which source offset an epoch has ended in order, where only its progress tells; or `FAR`."""
@@ -321,12 +363,12 @@ class PartitionMap:
             parted: whether what the source's log has other records for by now is left out.
             begins: where the next epoch is to begin anew, if one is.
         """
-        parts, over, back = list[Part](), list[Part](), list[tuple[int, int]]()
+        parts, over, back = list[Part](), list[Part](), list[Back]()
         writers = self.writers(ids)
         closed = progress is not None and _newer(progress.writer, writers, ids)
         goes_on = progress.writer if progress is not None and closed else next(reversed(writers), None)
         going_on = begins or (_begun_anew(progress) if closed else None)
-        passed = passed_over(self._turns(ids, going_on, progress)) if parted else ()
+        passed = passed_over(self._turns(ids, going_on, progress)) if parted else {}
         position = NO_OFFSET if progress is None else progress.position
         if progress is not None and writers and not closed and progress.writer != writers[-1]:
             # The newest epoch has no progress yet: an older one's says nothing of what lies behind where it begins.
@@ -339,8 +381,9 @@ class PartitionMap:
         for writer in reversed(writers):
             pieces = self._pieces[writer.producer_id, writer.epoch]
             if writer in passed:
-                over += _parts(writer, pieces, FAR, FAR, newest=False)
-                back.append((len(parts), min(pieces.first.offset, self._moved.get(writer, NO_OFFSET) % FAR)))
+                over += _parts(writer, pieces, FAR, FAR, newest=False, ended=self._has_ended(writer))
+                begun = min(pieces.first.offset, self.began(writer).moved % FAR)
+                back.append(Back(len(parts), begun, passed[writer]))
                 continue
             if parted:
                 source_cut = min([source_cut, *self._parted_behind(writer, ids)])
@@ -348,13 +391,16 @@ class PartitionMap:
             last = progress if progress is not None and (progress.writer == writer or closed) else None
             last = self._ended.get(writer) if last is None and not newest else last
             stop = min(_end(pieces, last, newest=newest), _cut(pieces.sources, source_cut))
-            parts += reversed(_parts(writer, pieces, stop, target_cut, newest=newest))
+            ended = newest or last is not None or self._has_ended(writer)
+            parts += reversed(_parts(writer, pieces, stop, target_cut, newest=newest, ended=ended))
+            if pieces.anew and pieces.lacks_begin:
+                back.append(Back(len(parts), 0, sure=False))
             if newest or pieces.supersedes:
                 source_cut = min(source_cut, pieces.first.offset, _behind(pieces.before) if parted else FAR)
             closed = False
             if len(pieces.targets):
                 target_cut = min(target_cut, pieces.targets.first.offset)
-        end = NO_OFFSET if progress is None or not parted or not self._parted else progress.target
+        end = NO_OFFSET if progress is None or not parted or not self._all_parted else progress.target
         losses = Losses(bounds=self._bounds, behind=behind, passed=over, back=back)
         told = losses.told(parts[::-1])
         return OffsetMap(told, position, points, end, goes_on, lacking=losses.lacks_end(told))
@@ -372,7 +418,7 @@ def _begun_anew(progress: Progress | None) -> Begins | None:
     """Where the newest epoch began anew, of which nothing else is on record."""
     if progress is None or not progress.anew or progress.sequence != NO_OFFSET:
         return None
-    return Begins(progress.position, progress.position)
+    return Begins(progress.position, progress.position, Before(*progress.before))
 
 
 def _behind(before: Before | None) -> int:
@@ -416,7 +462,7 @@ def _cut(line: Track, offset: int) -> int:
     return -FAR if piece is None else min(piece.begin + offset - piece.offset, piece.end)
 
 
-def _parts(writer: Writer, pieces: Pieces, stop: int, target_cut: int, *, newest: bool) -> list[Part]:
+def _parts(writer: Writer, pieces: Pieces, stop: int, target_cut: int, *, newest: bool, ended: bool) -> list[Part]:
     """Counts of an epoch, as far as they hold, in order.
 
     Only of the newest epoch may places that are unknown still become known; what others wrote ahead never arrived.
@@ -425,10 +471,10 @@ def _parts(writer: Writer, pieces: Pieces, stop: int, target_cut: int, *, newest
     parts = []
     if newest:
         unknown_until = min(stop, targets.first.count if len(targets) else FAR)
-        parts.append(Part(pieces, begin, unknown_until, known=False, writer=writer))
+        parts.append(Part(pieces, begin, unknown_until, known=False, writer=writer, ended=ended))
     limit = min(stop, _cut(targets, target_cut)) if len(targets) else stop
     parts += [
-        Part(pieces, max(known.first, begin), min(known.stop, limit), known=True, writer=writer)
+        Part(pieces, max(known.first, begin), min(known.stop, limit), known=True, writer=writer, ended=ended)
         for known in pieces.known()
     ]
     return [part for part in parts if part.first < part.stop]
@@ -667,7 +713,7 @@ class OffsetMap:
         if here is None or count >= part.stop:
             return True
         return (
-            source < part.certain
+            max(source, source_of(part, max(count, part.first))) < part.certain
             and (here.exact or source == here.offset)
             and (there is None or there.exact or count == there.begin)
         )

@@ -20,6 +20,7 @@ class Part(NamedTuple):
         lacking: whether what was copied between the part before and this one is lost from the map.
         certain: before which source offset it counts for sure: an order had the copy go back there, and whether it
             copied all again is lost from the map.
+        ended: whether it is known where the epoch has ended, or it goes on.
     """
 
     pieces: Pieces
@@ -29,6 +30,7 @@ class Part(NamedTuple):
     writer: Writer
     lacking: bool = False
     certain: int = FAR
+    ended: bool = True
 
 
 def source_of(part: Part, count: int) -> int:

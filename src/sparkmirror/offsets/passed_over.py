@@ -3,8 +3,11 @@
 An order to go back, and another one that corrects it, leave the older copies where they are: groups in between have to
 be found there, and not behind what was copied once more.
 
-Invariant: only an epoch counts that began by an order alone, or in the place of one that had sent nothing. One that
-began since a log is another one, or lost records, hides from there on what older epochs knew, as ever.
+Invariants:
+    * Only an epoch counts that began by an order alone, or in the place of one that had sent nothing. One that began
+      since a log is another one, or lost records, hides from there on what older epochs knew, as ever.
+    * Each older epoch has an end on record. Where one has none, the internal topic has lost it: then the record counts
+      that the next one names which is not passed over; where it names none, the older copies hold, and nothing is sure.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, Writer
-from sparkmirror.offsets.pieces import Pieces
+from sparkmirror.offsets.pieces import Before, Pieces
 from sparkmirror.offsets.track import FAR
+
+NO_TURN = -1
 
 
 class Turn(NamedTuple):
@@ -27,6 +32,9 @@ class Turn(NamedTuple):
         moved: whether they began by an order alone.
         holds: before which source offset they hold: where they end, or where the source's log parts from it;
             `NO_OFFSET` where nothing was acknowledged.
+        sure: whether they ended there; else the end is lost from the map, and lies there or behind.
+        behind: the number of the turn which has the record that they came after, by its name; `NO_TURN` where no name
+            of it is on record.
     """
 
     writers: tuple[Writer, ...]
@@ -34,35 +42,83 @@ class Turn(NamedTuple):
     end: int
     moved: bool
     holds: int
+    sure: bool = True
+    behind: int = NO_TURN
 
 
 def unfinished(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Those that went back by an order alone, and ended, or stand, below what older ones had copied."""
-    return tuple(
-        turn
-        for number, turn in enumerate(turns)
-        if turn.moved and any(turn.end < older.holds < FAR for older in turns[:number])
-    )
+    """Those that went back by an order alone, and ended, or stand, below what older ones had, or may have, copied."""
+    return tuple(turn for number, turn in enumerate(turns) if turn.moved and _falls_short(turn, turns[:number]))
 
 
-def passed_over(turns: Sequence[Turn]) -> frozenset[Writer]:
-    """The epochs of the unfinished ones behind which the copy went on further on: the older ones hold there."""
-    left, begins = set(unfinished(turns)), FAR
-    passed: list[Writer] = []
+def _falls_short(turn: Turn, older: Sequence[Turn]) -> bool:
+    if turn.end == FAR:
+        return False
+    return any(turn.end < one.holds < FAR or not one.sure for one in older)
+
+
+def passed_over(turns: Sequence[Turn]) -> Mapping[Writer, bool]:
+    """The epochs of the unfinished ones behind which the copy went on further on: the older ones hold there.
+
+    Returns:
+        whether it is sure that they are unfinished, by epoch.
+    """
+    left, begins, behind = set(unfinished(turns)), FAR, NO_TURN
+    passed: dict[Writer, bool] = {}
     for number, turn in reversed(list(enumerate(turns))):
         newest = number == len(turns) - 1
-        if not newest and turn in left and (turn.end < begins or turn.end == turn.first):
-            passed += turn.writers
+        short = turn in left and (turn.end < begins or turn.end == turn.first)
+        if newest or not short or behind == number:
+            begins, behind = min(begins, turn.first), turn.behind
         else:
-            begins = min(begins, turn.first)
-    return frozenset(passed)
+            sure = behind != NO_TURN or all(one.sure for one in turns[: number + 1])
+            passed |= dict.fromkeys(turn.writers, sure)
+    return passed
+
+
+def with_lost_ends(
+    turns: Sequence[Turn], pieces_of: Callable[[Writer], Pieces | None], before_of: Callable[[Turn], Before | None]
+) -> tuple[Turn, ...]:
+    """The same; those behind which others began, and of which no end is on record, end where they do at least.
+
+    Args:
+        turns: oldest first.
+        pieces_of: what is on record of an epoch.
+        before_of: the record that a turn came after.
+    """
+    found: list[Turn] = []
+    named: dict[int, int] = {}
+    for turn in turns:
+        before = before_of(turn)
+        behind = NO_TURN if before is None else _turn_of(before, found, pieces_of)
+        found.append(turn._replace(behind=behind))
+        if before is not None and behind != NO_TURN and (turn is turns[-1] or turn.end > turn.first):
+            named[behind] = max(named.get(behind, NO_OFFSET), before.source + 1)
+    for number, turn in enumerate(found[:-1]):
+        if turn.end == FAR:
+            end = max(turn.first, named.get(number, NO_OFFSET), *(_least_end(pieces_of(one)) for one in turn.writers))
+            found[number] = turn._replace(end=end, holds=min(turn.holds, end), sure=False)
+    return tuple(found)
+
+
+def _turn_of(record: Before, turns: Sequence[Turn], pieces_of: Callable[[Writer], Pieces | None]) -> int:
+    for number, turn in enumerate(turns):
+        if any((pieces := pieces_of(writer)) is not None and pieces.has(record) for writer in turn.writers):
+            return number
+    return NO_TURN
+
+
+def _least_end(pieces: Pieces | None) -> int:
+    """Before which source offset an epoch has ended at least."""
+    source = None if pieces is None else pieces.source_of(pieces.certain)
+    return NO_OFFSET if source is None else source + 1
 
 
 def idle(turns: Sequence[Turn]) -> tuple[Writer, ...]:
     """The newest epochs, as far as they began by an order alone and have sent nothing."""
     found: list[Writer] = []
     for turn in reversed(turns):
-        if not turn.moved or turn.end != turn.first:
+        if not turn.moved or not turn.sure or turn.end != turn.first:
             break
         found += turn.writers
     return tuple(found)

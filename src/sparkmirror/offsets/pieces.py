@@ -215,6 +215,29 @@ class Pieces:
         last = self.sources.acknowledged
         return NO_OFFSET if last is None else self.count_of(last.sequence)
 
+    @property
+    def certain(self) -> int:
+        """The count of the last record that is known to be acknowledged, where what lay behind it is lost."""
+        if not len(self._targets):
+            return NO_OFFSET
+        return max(min(self.sources.last.count, self.targets.last.count), self.acknowledged)
+
+    @property
+    def lacks_begin(self) -> bool:
+        """Whether the first record here comes after others of the epoch, of which none is on record."""
+        return self._before is None and self.sources.lacks_begin
+
+    def has(self, record: Before) -> bool:
+        """Whether a record is one of this epoch, by its number and both of its offsets."""
+        near = self.count_at(record.source) if record.known else None
+        if near is None or NO_OFFSET in (record.sequence, record.target) or not len(self._targets):
+            return False
+        count = self.count_of(record.sequence, near)
+        here, there = self.sources.piece_of(count), self.targets.piece_of(count)
+        if here is None or there is None:
+            return False
+        return here.may_have(count, record.source) and there.may_have(count, record.target)
+
     def count_of(self, sequence: int, near: int | None = None) -> int:
         """The count that a sequence number stands for: of all that it can be, the one nearest to ``near``.
 

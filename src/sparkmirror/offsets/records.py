@@ -42,6 +42,8 @@ from sparkmirror.model import (
     NO_RECORD,
     NOTHING_BEFORE,
     UNKNOWN,
+    WENT_ON,
+    Began,
     Copied,
     CopiedBefore,
     LastRecord,
@@ -134,6 +136,7 @@ class Progress:
         before: the sequence number, the source and the target offset of the last record that an older epoch had put on
             the target when this one began; `NO_OFFSET` where that is not known, or nothing was.
         inherited: what MirrorMaker 2 had copied when the partition was handed out.
+        began: why the epoch began where it did, where `Moved` and `Parted` said so when the partition was handed out.
         end: the source's end as the lane saw it last (the last stable offset under read_committed).
         copies_end: the source offset behind the last copy of the flow the other way that the lane has met, or
             `NO_OFFSET` where it has met none yet.
@@ -166,6 +169,7 @@ class Progress:
     first: tuple[int, int] = NO_RECORD.first
     before: tuple[int, int, int] = NO_RECORD.before
     inherited: CopiedBefore = NOTHING_BEFORE
+    began: Began = WENT_ON
     end: int = NO_OFFSET
     copies_end: int = NO_OFFSET
     leader_epoch: int = -1
@@ -207,7 +211,7 @@ class Progress:
 
     def value(self) -> str:
         """The record's value."""
-        rows = {"first": self.first, "before": self.before, "inherited": self.inherited}
+        rows = {"first": self.first, "before": self.before, "inherited": self.inherited, "began": self.began}
         return json_text.write(
             {
                 "v": VERSION,
@@ -620,6 +624,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         first=_offsets(data, "first", NO_RECORD.first),
         before=_offsets(data, "before", NO_RECORD.before),
         inherited=CopiedBefore(*_offsets(data, "inherited", NOTHING_BEFORE)) if "inherited" in data else NOTHING_BEFORE,
+        began=Began(*_offsets(data, "began", WENT_ON)) if "began" in data else WENT_ON,
         end=integer(data["end"]),
         copies_end=integer(data.get("copies_end", NO_OFFSET)),
         leader_epoch=integer(data["leader_epoch"], INT32),

@@ -64,7 +64,7 @@ def _ends(half: Half, left: JournalState) -> Iterator[Targets]:
             yield Targets(partition=half.partition, writer=half.writer, sequence=sequence, target=NO_OFFSET)
 
 
-def _over(known: JournalState, left: JournalState) -> Iterator[Segments | Targets]:
+def _over(known: JournalState, left: JournalState) -> Iterator[MapRecord]:
     """The ends of epochs behind which newer ones have sent nothing yet, where the progress that told them is gone."""
     for partition, progress in known.acknowledged.items():
         last = left.last(partition)
@@ -72,7 +72,9 @@ def _over(known: JournalState, left: JournalState) -> Iterator[Segments | Target
             yield from known.map_of(partition).closing(progress)
 
 
-def _has(state: JournalState, record: Segments | Targets) -> bool:
+def _has(state: JournalState, record: MapRecord) -> bool:
+    if not isinstance(record, Segments | Targets):
+        return state.map_of(record.partition).has(record)
     pieces = state.map_of(record.partition).pieces_of(record.writer)
     if isinstance(record, Targets) and record.target == NO_OFFSET:
         return record.sequence in pieces.end_sequences

@@ -37,7 +37,7 @@ from sparkmirror.offsets.records import (
     Stopped,
     part_of,
 )
-from sparkmirror.offsets.segments import Bounded, MapKey, Moved, Parted, Segments, Targets
+from sparkmirror.offsets.segments import Bounded, MapKey, MapRecord, Moved, Parted, Segments, Targets
 from sparkmirror.offsets.source_history import Begun
 
 _ONE: Mapping[type, str] = {
@@ -165,7 +165,7 @@ class JournalState:
         before = 0 if self.flow is None else self.flow.exact_after
         return [place for place, one in self.progress.items() if one.generation <= before]
 
-    def endings(self) -> list[Segments | Targets]:
+    def endings(self) -> list[MapRecord]:
         """The ends of epochs that only outdated progress tells, and what of the offset map only progress tells."""
         ended = [part for key in sorted(self.outdated) if isinstance(part := part_of(key), ProgressKey)]
         newest = [last for place in self.progress if (last := self.last(place)) is not None]

@@ -65,6 +65,13 @@ class Piece(NamedTuple):
             return min(self.begin + offset - self.offset, self.end)
         return self.begin if self.end == FAR else max(self.begin, self.end - (self.stop - offset))
 
+    def may_have(self, count: int, offset: int) -> bool:
+        """Whether the record with a count may lie at an offset, as far as this tells."""
+        least = self.offset_of(count)
+        if self.exact or count == self.begin:
+            return offset == least
+        return least <= offset and (self.end == FAR or offset <= self.stop - (self.end - count))
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -274,6 +281,12 @@ class Track:
         """The offset of the record of another line that its first record comes after; `NO_OFFSET` where not known."""
         first = self._line.order[0] if len(self) else None
         return NO_OFFSET if first is None or first.sequence != 0 or first.offset <= self._bounded else first.after
+
+    @property
+    def lacks_begin(self) -> bool:
+        """Whether its first record comes after another one of the line that was not removed with both logs."""
+        first = self._line.order[0] if len(self) else None
+        return first is not None and first.sequence != 0 and first.after > self._bounded
 
     @property
     def last(self) -> Point:

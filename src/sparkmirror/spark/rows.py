@@ -19,7 +19,7 @@ from sparkmirror.copy import orders
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.events import event_of
-from sparkmirror.model import Copied, CopiedBefore, LastRecord, Reached, TopicPartition, Writer
+from sparkmirror.model import Began, Copied, CopiedBefore, LastRecord, Reached, TopicPartition, Writer
 
 PLAN = pa.schema(
     [
@@ -50,6 +50,7 @@ PLAN = pa.schema(
         ("reached_end", pa.int64()),
         ("last", pa.list_(pa.int64())),
         ("inherited", pa.list_(pa.int64())),
+        ("began", pa.list_(pa.int64())),
         ("recovery_ms", pa.int64()),
         ("copies_end", pa.int64()),
         ("carried", pa.list_(pa.string())),
@@ -160,6 +161,7 @@ def _plan_row(shift: str, plan: PartitionPlan) -> dict[str, Any]:
         "homeward": plan.homeward,
         "last": list(plan.last),
         "inherited": list(plan.inherited),
+        "began": list(plan.began),
         **_reached(plan.reached),
     }
 
@@ -172,6 +174,7 @@ def _partition(row: dict[str, Any]) -> PartitionPlan:
         reached=Reached(row["reached_epoch"], row["reached_end"]),
         last=LastRecord(*row["last"]),
         inherited=CopiedBefore(*row["inherited"]),
+        began=Began(*row["began"]),
         carried=tuple(row["carried"]),
         homeward=row["homeward"],
         **{
