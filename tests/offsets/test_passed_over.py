@@ -131,3 +131,10 @@ def test_an_order_to_a_hole_goes_on_where_the_one_before_has_ended(ordered: int,
     again = [*copied(2, 20, 50, 100), moved(2, 20)]
     state = known(FIRST, again, copied(3, 52, 60, 140), moved(3, ordered), epoch=3, position=60, last=147)
     assert lies(state, 30) == lies_at
+
+
+def test_an_epoch_that_goes_on_behind_a_marker_is_of_the_same_order():
+    """Another order has been given to where the copy stood, in the midst of copying again: it has begun nothing."""
+    again = [*copied(2, 20, 50, 100), moved(2, 20)]
+    state = known(FIRST, again, copied(3, 52, 60, 140, anew=False), epoch=3, position=60, last=147)
+    assert [lies(state, source) for source in (10, 30, 49, 50, 52)] == [10, 110, 129, 140, 140]
