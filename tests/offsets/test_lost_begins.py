@@ -178,7 +178,7 @@ def some_turn(flow: Turning) -> None:
 EXACT_AGAIN = (1846, 6276, 6871, 7197, 7381, 7481)
 """Seeds of histories that once were not exact: orders into holes, and some below a newer one that had sent nothing."""
 
-SAFE_AGAIN = (415, 1282, 1472, 1818, 5703, 5752, 6087, 6737, 6801, 7764, 7949, 8023, 8508, 8589)
+SAFE_AGAIN = (415, 1204, 1282, 1472, 1818, 5703, 5752, 6087, 6737, 6801, 7764, 7949, 8023, 8508, 8589)
 """Seeds of losses that once went wrong."""
 
 

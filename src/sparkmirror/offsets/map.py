@@ -636,7 +636,9 @@ class OffsetMap:
             return True
         part, count = self._parts[place], _count(self._parts[place].pieces.sources, source)
         if count >= part.stop:
-            return not self._lacks_behind(self._parts, place) and source < part.certain and _ends_exactly(part)
+            sure = all(source_of(one, one.first) < one.certain for one in self._parts[place + 1 : place + 2])
+            sure = sure and source < part.certain
+            return sure and not self._lacks_behind(self._parts, place) and _ends_exactly(part)
         exact = self._is_exact(part, count, source)
         return exact or (part.known and self._is_kept(part, source))
 
@@ -667,7 +669,7 @@ class OffsetMap:
         if here is None or count >= part.stop:
             return True
         return (
-            source < part.certain
+            source_of(part, max(count, part.first)) < part.certain  # the record that it leads to, also from a hole
             and (here.exact or source == here.offset)
             and (there is None or there.exact or count == there.begin)
         )
