@@ -250,6 +250,7 @@ class Copying:
             if self.superseded:
                 return
             self._tell_of_others()
+            self._tell_of_quotas(now)
             self._attempt(lambda: self._telling.tell(FLOW, self._restoring.go_on(now)))
             self._attempt(self._discovery.condense_offset_map)
             self._follow_orders()
@@ -270,6 +271,13 @@ class Copying:
                 "rehearse compares where groups stand"
             )
             self._telling.tell(FLOW, [Event(kind=Kind.NOTE, text=text)])
+
+    def _tell_of_quotas(self, now: float) -> None:
+        """Puts on record that brokers hold the driver back; the log has it by then (`Cluster.notice`)."""
+        for throttling in (self._source.throttling, self._target.throttling):
+            for held in throttling.long(now):
+                text = throttling.text(held)
+                self._telling.tell(FLOW, [Event(kind=Kind.THROTTLED, text=text)], text)
 
     def _start_what_is_due(self, now: float) -> None:
         """Successors, retries, new topics, packing anew; for some of these the source has to answer."""
