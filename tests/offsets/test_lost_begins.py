@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+from sparkmirror.flow.on_record import Run, taken_over
+from sparkmirror.flow.positions import Resumed
 from sparkmirror.model import NO_OFFSET, UNKNOWN_SOURCE, LastRecord
 from sparkmirror.offsets.came_after import came_after
 from sparkmirror.offsets.records import Later, Record
@@ -338,6 +340,34 @@ def test_an_epoch_whose_end_a_takeover_has_put_on_record_behind_lost_entries_is_
             assert isinstance(led, NotYet) or led.offset <= target
             assert isinstance(led, NotYet) or led.offset == target or not led.place.exact
             assert not once_more or led == Translated(target, Place.RECORD)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_driver_knows_goes_on_record_with_the_end_that_its_takeover_finds(seed: int):
+    """Whoever reads the topic before the new epoch has sent anything finds all of it, or nothing."""
+    chance = Random(seed)
+    journal = Journal()
+    world = World(kept=[*(chance.random() < 0.8 for _ in range(80)), True], chance=chance, state=journal)
+    world.begin(0)
+    world.copy_some(2)
+    cut = len(journal.entries)
+    world.copy(chance.randint(3, 14))
+    del journal.entries[cut:]
+    world.fence()
+    decision, _ = world.decided()
+    assert isinstance(decision, Resume)
+    run = Run(ids=tuple(world.ids), generation=1, first_generation=1)
+    resumed = {COPIED: Resumed(position=decision.position, writer=world.writer)}
+    written = taken_over(journal, run, resumed, [decision], lacks=True)
+    for record in written.records:
+        journal.take(record)
+    left = journal.first_ones(len(journal.entries))
+    mapped = left.map_of(COPIED).offsets(left.progress[COPIED], world.ids)
+    copies = [entry for entry in world.log if entry.sources]
+    assert copies
+    for entry in copies:
+        for number, source in enumerate(entry.sources):
+            assert translate(mapped, source) == Translated(entry.header.base_offset + number, Place.RECORD)
 
 
 def restore(journal: Journal, ids: Sequence[int]) -> Lacking:

@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -59,6 +59,20 @@ def lacking(known: JournalState, left: JournalState, ids: Sequence[int], *, over
     records += [one for here, one in known.taken_over.items() if left.taken_over.get(here) != one]
     records += _progress(known, left) if over else ()
     return Lacking(tuple(records), tuple(keys), waits)
+
+
+def of_partitions(
+    known: JournalState, partitions: Collection[TopicPartition], ids: Sequence[int]
+) -> Iterator[MapRecord]:
+    """All that is known of the map of partitions that nobody else writes, whatever of it the topic lacks.
+
+    An end of an epoch goes on record behind it: without what lies before that, the epoch would seem to go straight on.
+    """
+    for half in halves(known, ids):
+        if half.partition in partitions:
+            yield from (half.record(block) for _, block in half.line.stored())
+    for partition in known.maps.keys() & partitions:
+        yield from known.maps[partition].others_than(PartitionMap(), partition)
 
 
 def _ends(half: Half, left: JournalState) -> Iterator[Targets]:
