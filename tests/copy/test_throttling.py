@@ -1,48 +1,43 @@
-"""Quotas: what is told of them, and how large requests are while they hold us back."""
+"""Quotas: what a lane tells of them, and how large its requests are while they hold it back."""
 
 from __future__ import annotations
 
 import pytest
 
-from sparkmirror.copy.throttling import LEAST_BYTES, Throttling, request_bytes, tell
+from sparkmirror.copy.throttling import LEAST_BYTES, Told, request_bytes, tell
 from sparkmirror.events import Kind
+from sparkmirror.kafka.throttling import Throttling
 from tests.copy.making import partition
 
 MOST = 8 << 20
-
-
-def test_a_broker_that_holds_back_for_most_of_a_minute_is_told_of_once():
-    subject = Throttling("B", "writing")
-    for second in range(0, 58, 2):
-        subject.note(1, 1_100, 100.0 + second)
-        subject.note(2, 200, 100.0 + second)
-    assert [(node, round(seconds)) for node, seconds in subject.long(160.0)] == [(1, 32)]
-    assert not list(subject.long(160.5))
-    assert not list(subject.long(300.0)), "it has let go"
-    subject.note(1, 40_000, 300.0)
-    assert not list(subject.long(310.0)), "what is still to come does not count"
-    assert list(subject.long(341.0)), "again"
-
-
-def test_pauses_that_overlap_count_once():
-    subject = Throttling("B", "writing")
-    for _ in range(5):
-        subject.note(1, 10_000, 100.0)
-    assert not list(subject.long(115.0))
 
 
 def test_the_event_goes_with_a_partition_of_the_broker_that_is_not_stopped():
     first, second, third = (partition() for _ in range(3))
     first.target_leader, second.target_leader, third.target_leader = 2, 1, 1
     second.stop("no disk")
-    source, target = Throttling("A", "reading"), Throttling("B", "writing")
-    target.note(1, 50_000, 0.0)
-    tell([first, second, third], source, target, 50.0)
+    source, target, told = Throttling("A"), Throttling("B"), Told()
+    target.note(1, 50_000, "ProduceResponse", 0.0)
+    for second_later in (50.0, 51.0):
+        tell([first, second, third], source, target, told, second_later)
     assert not first.tally.events
     assert [event.kind for event in second.tally.events] == [Kind.STOPPED]
     (event,) = third.tally.events
     assert event.kind is Kind.THROTTLED
     assert event.text.startswith("broker 1 of B held writing back for 50 of the last 60 s, because of a quota")
+
+
+def test_a_broker_that_has_no_partition_now_is_told_of_with_another_one_that_is_not_stopped():
+    """Leaders are not known while the questions for them are held back."""
+    first, second = partition(), partition()
+    first.stop("no disk")
+    source, target, told = Throttling("A"), Throttling("B"), Told()
+    source.note(7, 50_000, "MetadataResponse", 0.0)
+    tell([first], source, target, told, 50.0)
+    assert [event.kind for event in first.tally.events] == [Kind.STOPPED]
+    tell([first, second], source, target, told, 51.0)
+    (event,) = second.tally.events
+    assert event.text.startswith("broker 7 of A held other requests back for 50 of the last 60 s")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,25 @@
-"""The oracle for the offset map, and how many entries a map may have."""
+"""The oracle for the offset map, how many entries a map may have, and what the product says of offsets."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 
+from sparkmirror.config import load
+from sparkmirror.flow.translating import open_translator
 from sparkmirror.lab.offset_map import Entries, OffsetsOf, check, journal, offsets, segments, translate
+from sparkmirror.model import TopicPartition
+from sparkmirror.offsets.translation import Translation
 
-__all__ = ["check", "check_entries", "journal", "offsets", "segments", "translate"]
+__all__ = ["check", "check_entries", "journal", "offsets", "segments", "told", "translate"]
+
+
+def told(file: Path, topic: str, offsets: Iterable[int]) -> dict[int, Translation]:
+    """What ``sparkmirror offsets`` says of source offsets of the only partition of a topic."""
+    (flow,) = load([str(file)]).flows
+    with open_translator(flow) as translator:
+        return {offset: translator.translate(TopicPartition(topic, 0), offset) for offset in offsets}
 
 
 def check_entries(topic: str, entries: Entries, here: OffsetsOf, runs: int) -> None:

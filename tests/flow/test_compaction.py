@@ -10,8 +10,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from sparkmirror.batches import Codec
-from tests.flow.logs import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, mirrored, raw
-from tests.flow.running import Running, admin_of, create_topic, until, write_file
+from sparkmirror.offsets.translation import Translated
+from tests.flow.logs import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, mirrored, raw, read
+from tests.flow.offset_map import told
+from tests.flow.running import Running, admin_of, create_topic, reaches, until, write_file
+from tests.flow.test_lost_map import copied
+from tests.invoking import sparkmirror
 
 pytestmark = pytest.mark.kafka
 
@@ -159,3 +163,43 @@ def test_a_compacted_log_arrives_as_a_reader_sees_it_with_an_entry_for_each_hole
         assert {record.key for record in pair.there[TRANSACTIONS]} == {b"a", b"b", b"c", b"last"}
         assert all(record.stamped == name.endswith("stamped") for rows in pair.here.values() for record in rows)
         assert not any(record.stamped for rows in pair.there.values() for record in rows)
+
+
+PAUSED_SECONDS = 4.0
+
+
+def test_each_offset_is_exact_after_a_crash_behind_a_gap_that_lies_within_a_batch(
+    cluster_a, cluster_b, lab_cluster, topic, tmp_path
+):
+    """The lane has copied up to the batch before: the first hole of the answer lies behind records that go on."""
+    name = topic("gap")
+    create_topic(cluster_a, name, 1, COMPACTED | {"segment.ms": str(MINUTE_MS)})
+    quick_cleaner(cluster_a)
+    a, copy = lab_cluster("A"), f"{name}.{name}"
+    writer, keys = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "linger.ms": 1000}), Keys(name, 0)
+    file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, {f"{name}->b": name})
+    keys.write(writer, numbered("before", 3))
+    with Running(file, log=tmp_path / "first.log") as mirror:
+        reaches(cluster_b, copy, 3)
+        assert sparkmirror("pause", file, "--topic", name).returncode == 0
+        time.sleep(PAUSED_SECONDS)
+        keys.write(writer, numbered("thinned", 10))
+        keys.write(writer, ["thinned3", "thinned4", "thinned7"])
+        keys.write(writer, ["last"])  # the active segment is never cleaned
+        until(lambda: any(map(thinned, raw(a, name, 0))), f"{name} is cleaned", CLEANED_SECONDS)
+        assert sparkmirror("resume", file, "--topic", name).returncode == 0
+        reaches(cluster_b, copy, 14)
+        mirror.kill_all()
+    with Running(file, log=tmp_path / "second.log") as mirror:
+        keys.write(writer, ["more"])
+        until(lambda: len(copied(cluster_b, copy)) == 15, "it goes on")
+        here, there = (read(*place)[0] for place in ((cluster_a, name), (cluster_b, copy)))
+        assert [one.value for one in here] == [one.value for one in there]
+        assert [one.offset for one in here][3:10] == [3, 4, 5, 8, 9, 11, 12]
+        wanted = {at: next(b.offset for a, b in zip(here, there, strict=True) if a.offset >= at) for at in range(17)}
+        found = told(file, name, wanted)
+        assert all(isinstance(one, Translated) for one in found.values())
+        assert {at: (one.offset, one.place.exact) for at, one in found.items() if isinstance(one, Translated)} == {
+            at: (right, True) for at, right in wanted.items()
+        }
+        mirror.stop_in_time()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from threading import Event
@@ -26,7 +26,7 @@ from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.room import Room
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import Alias, FlowName, LastRecord, TopicPartition, Writer
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import Happened, Life, Progress, Stopped
 from sparkmirror.offsets.state import JournalState
 from tests.flow.running import until
 
@@ -137,6 +137,36 @@ def test_what_stopped_unreleased_rests_when_its_shift_has_ended(driver: OneLane)
     driver.hand_back(STOPPED)
     assert driver.copying._resting.errors() == {HERE: "refused"}
     assert driver.lane.partitions == {THERE}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_ends_cleanly_only_if_its_topic_has_again_what_it_had_lost(driver: OneLane, fails: bool) -> None:
+    store: Any = driver.copying._opened.store
+    opened: Any = driver.copying._opened
+    written: list[object] = []
+
+    def left(_: float) -> JournalState:
+        if fails:
+            raise LinkError(cluster="b", address="", reason="no answer")
+        return JournalState()
+
+    def write(records: Sequence[object], *_: object, **__: object) -> None:
+        written.extend(records)
+
+    def restored() -> None:
+        store.lacks = False
+
+    more: dict[str, Any] = {"lacks": True, "place": "cluster b, t-0", "follow": lambda: None}
+    vars(store).update(more, left=left, write=write, restored=restored)
+    opened.writers.ids, opened.signs.point = (WRITER.producer_id,), lambda _: None
+    opened.stopped = lambda: Stopped(generation=1, time_ms=0, exact_after=0, writers=())
+    done = Receipt(source=HERE, outcome=Outcome.DONE, position=9, sequence=9, writer=WRITER, settled=True)
+    driver.hand_back(done, replace(done, source=THERE))
+    driver.copying.end(0.0)
+    told = [one.event.text for one in written if isinstance(one, Happened)]
+    assert ["no clean end" in text for text in told] == [True] * fails
+    assert any(isinstance(one, Stopped) for one in written) is not fails
+    assert [one.state for one in written if isinstance(one, Life)] == ["failed" if fails else "stopped"]
 
 
 class TwoRuns:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.offsets.translation import Place, Translated
 from tests.flow.elections import PATIENCE_SECONDS
 from tests.flow.logs import read
-from tests.flow.offset_map import journal
-from tests.flow.running import Running, commit, committed, create_topic, ends, until, write_file
+from tests.flow.offset_map import journal, told
+from tests.flow.running import Running, commit, committed, create_topic, ends, set_limit, until, write_file
 from tests.flow.test_events import delete_topic, of_kind, records
 from tests.flow.test_torn_while_idle import cut_log, write
 from tests.invoking import sparkmirror
@@ -46,8 +51,11 @@ def begin_of_newest_epoch(cluster: LabCluster) -> int:
 
 
 def last_on_record(cluster: LabCluster, name: str) -> int:
-    """The last source offset that is on record as copied, -1 for none."""
-    progress = (value for key, value in journal(cluster, INTERNAL).items() if key[:2] == ("progress", name))
+    """The last source offset that is on record as copied, -1 for none, and while the topic cannot be read."""
+    try:
+        progress = [value for key, value in journal(cluster, INTERNAL).items() if key[:2] == ("progress", name)]
+    except LabError:
+        return -1
     return max((value["last"][1] for value in progress), default=-1)
 
 
@@ -176,3 +184,96 @@ def test_groups_read_on_at_their_records_after_the_map_has_lost_the_begin_of_a_w
         (report,) = tmp_path.glob("failover-*.json")
         assert '"exact": true' in report.read_text()
         assert '"exact": false' not in report.read_text()
+
+
+def test_no_group_is_called_exact_in_what_is_lost_before_a_place_to_which_an_order_led(cluster_a, topic, tmp_path):
+    """The driver stands still, so that nobody puts there again what it has read; the lane that began anew goes on."""
+    name = topic("anew")
+    create_topic(cluster_a, name, 1)
+    with start("one") as one:
+        (broker,), copy = one.brokers, f"a.{name}"
+        settings = {"tasks.max": "1", "sync.group.offsets.enabled": "false"}
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, settings)
+        with Running(file, log=tmp_path / "first.log") as mirror:
+            write_transactions(cluster_a, name, 1, 0)
+            until(lambda: last_on_record(one, name) == 3, "the first four are on record", PATIENCE_SECONDS)
+            kept = ends(one, INTERNAL)[0]
+            write_transactions(cluster_a, name, 2, 4)
+            until(lambda: ends(one, copy) == {0: 12}, "eight more", PATIENCE_SECONDS)
+            mirror.stop_in_time()
+        write_transactions(cluster_a, name, 1, 12)
+        ordered = sparkmirror("positions", "set", file, "--topic", name, "--to", "latest")
+        assert ordered.returncode == 0, ordered.stdout + ordered.stderr
+        with Running(file, log=tmp_path / "second.log") as mirror:
+            write_transactions(cluster_a, name, 1, 16)
+            until(lambda: last_on_record(one, name) == 23, "it goes on where the order led", PATIENCE_SECONDS)
+            os.kill(mirror.pid, signal.SIGSTOP)
+            broker.kill()
+            cut_log(broker, INTERNAL, kept)
+            broker.start()
+            write_transactions(cluster_a, name, 1, 20)
+            until(lambda: last_on_record(one, name) == 28, "and beyond the loss", PATIENCE_SECONDS)
+            here = {record.value: record.offset for record in read(cluster_a, name)[0]}
+            there = {value: offset for offset, value in copied(one, copy)}
+            found = told(file, name, here.values())
+            mirror.kill_all()
+    for number, value in enumerate(records(24)):
+        led = found[here[value]]
+        right = there[value] if value in there else there[records(1, 16)[0]]
+        assert isinstance(led, Translated)
+        assert led.offset == right if led.place.exact else led.offset <= right
+        assert led.place.exact or 4 <= number < 20, number
+        assert not (led.place.exact and 4 <= number < 12), number
+
+
+NO_PROGRESS_BYTES = 340
+"""A batch with an entry of the map is smaller, and one with progress is larger."""
+
+SEEN_SECONDS = 3.0
+
+
+def test_the_end_that_a_takeover_finds_is_on_record_with_what_the_map_has_lost_before_it(cluster_a, topic, tmp_path):
+    """A lane dies whose last progress is refused; the driver knows its entries, and stands still after the takeover."""
+    name = topic("ended")
+    create_topic(cluster_a, name, 1)
+    with start("one") as one:
+        (broker,), copy = one.brokers, f"a.{name}"
+        settings = {"tasks.max": "1", "sync.group.offsets.enabled": "false"}
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, settings)
+        with Running(file, log=tmp_path / "run.log") as mirror:
+            write_transactions(cluster_a, name, 1, 0)
+            until(lambda: last_on_record(one, name) == 3, "the first four are on record", PATIENCE_SECONDS)
+            kept = ends(one, INTERNAL)[0]
+            set_limit(one, INTERNAL, NO_PROGRESS_BYTES)
+            time.sleep(SEEN_SECONDS)  # by the broker
+            write_transactions(cluster_a, name, 3, 4)
+            until(lambda: ends(one, copy) == {0: 16}, "all is copied", PATIENCE_SECONDS)
+            time.sleep(SEEN_SECONDS)  # what was written ahead, by the driver
+            assert last_on_record(one, name) == 3
+            for worker in mirror.lane_workers():
+                os.kill(worker, signal.SIGKILL)
+            broker.kill()
+            cut_log(broker, INTERNAL, kept)
+            broker.start()
+            set_limit(one, INTERNAL, 1 << 20)
+            until(lambda: has_an_end(one, name), "the takeover has found the end", PATIENCE_SECONDS)
+            os.kill(mirror.pid, signal.SIGSTOP)
+            here = {record.value: record.offset for record in read(cluster_a, name)[0]}
+            there = {value: offset for offset, value in copied(one, copy)}
+            found = told(file, name, here.values())
+            mirror.kill_all()
+    assert {value: found[at] for value, at in here.items()} == {
+        value: Translated(at, Place.RECORD) for value, at in there.items()
+    }
+
+
+def entries(cluster: LabCluster, kind: str, name: str) -> list[dict[str, Any]]:
+    """What the internal topic says of a kind and a topic; nothing while it cannot be read."""
+    try:
+        return [value for key, value in journal(cluster, INTERNAL).items() if key[:2] == (kind, name)]
+    except LabError:
+        return []
+
+
+def has_an_end(cluster: LabCluster, name: str) -> bool:
+    return any(one["target"] is None for one in entries(cluster, "targets", name))

@@ -10,12 +10,14 @@ from sparkmirror.config import GoOn, Policies, Refill
 from sparkmirror.copy.plan import group_of
 from sparkmirror.copy.target_facts import TargetFacts
 from sparkmirror.events import Event, Kind
+from sparkmirror.flow.on_record import Run, Written, going_on
 from sparkmirror.flow.positions import Known, Resumed, Stand, Start, decide_start, is_dead
 from sparkmirror.model import NO_OFFSET, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer
 from sparkmirror.offsets.source_history import UNDEFINED, Begun, EpochEnd
+from sparkmirror.offsets.state import state_of
 
 SOURCE, TARGET = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
 WRITERS = tuple(Writer(producer_id=100 + group, epoch=group) for group in range(8))
@@ -243,6 +245,30 @@ def test_a_partition_goes_where_its_operator_wants_it_under_another_epoch(to, fi
     assert begun.event is not None
     assert (begun.event.kind, begun.event.first, begun.event.last) == (Kind.MOVED, first, last)
     assert begun.event.text == f"moved from offset 500 to offset {to}, as me@here has ordered"
+
+
+@pytest.mark.parametrize("taken_over", [False, True])
+def test_an_order_to_where_a_partition_stands_ends_and_begins_no_epoch_anew(taken_over: bool):
+    """What an order before has copied again counts on; its last record may lie before a marker, and so before 500."""
+    resumed = Resumed(position=500, writer=Writer(producer_id=9, epoch=9), sequence=88, opened=True)
+    known = {"progress": {SOURCE: PROGRESS}, "resumed": {SOURCE: resumed} if taken_over else {}}
+    order = replace(MOVE, to=500)
+    begun, without = start(**known, moves={SOURCE: order}), start(**known)
+    assert (begun.plan, begun.moved) == (without.plan, True)
+    assert begun.event is not None
+    assert (begun.event.kind, begun.event.first, begun.event.last) == (Kind.MOVED, 500, 500)
+    assert begun.event.text == "goes on at offset 500, where it stands, as me@here has ordered: nothing is copied again"
+    state = state_of([PROGRESS, order])
+    written = going_on(
+        state,
+        Run(ids=(7,), generation=2, first_generation=2),
+        starts=[begun],
+        plans=[begun.plan],
+        orders={SOURCE: order},
+        took_over=(),
+        passed={},
+    )
+    assert written == Written(tombstones=(order.key,))
 
 
 def test_a_partition_that_was_never_copied_begins_where_its_operator_wants_it():

@@ -1,4 +1,4 @@
-"""How long a driver goes on with what its internal topic has lost, and how often."""
+"""How long a driver goes on with what its internal topic has lost, how often, and what it tells of that."""
 
 from __future__ import annotations
 
@@ -6,23 +6,34 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
+from sparkmirror.errors import FencedError, LinkError, SparkmirrorError
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.restoring import AGAIN_SECONDS, PART_SECONDS, WAIT_SECONDS, Restoring
+from sparkmirror.flow.restoring import PART_SECONDS, PAUSE, WAIT_SECONDS, Restoring
 from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import Segments
 from sparkmirror.offsets.state import JournalState
 
-SENT = Segments(partition=TopicPartition("orders", 0), writer=Writer(producer_id=7, epoch=1), sequence=0, source=0)
+PLACE, WRITER = TopicPartition("orders", 0), Writer(producer_id=7, epoch=1)
+SENT = Segments(partition=PLACE, writer=WRITER, sequence=0, source=0)
+ACKNOWLEDGED = Progress(
+    partition=PLACE, writer=WRITER, generation=1, position=5, next_sequence=5, sequence=4, source=4, target=4
+)
 
 
 class Topic:
     """An internal topic that has lost what a lane has sent and the target has not acknowledged."""
 
-    def __init__(self, parts: int) -> None:
+    place = "cluster b, t-0"
+
+    def __init__(self, parts: int = 1) -> None:
         self.state, self.parts, self.lacks = JournalState(), parts, True
         self.state.take(SENT)
         self.asked: list[float] = []
         self.written: list[object] = []
+        self.failure: SparkmirrorError | None = None
 
     def left(self, seconds: float) -> JournalState | None:
         self.asked.append(seconds)
@@ -30,6 +41,8 @@ class Topic:
         return JournalState() if self.parts <= 0 else None
 
     def write(self, records: Sequence[object], keys: Sequence[str]) -> None:
+        if self.failure is not None:
+            raise self.failure
         self.written += [*records, *keys]
 
     def restored(self) -> None:
@@ -40,28 +53,83 @@ def restoring(topic: Topic) -> Restoring:
     return Restoring(cast("Opened", SimpleNamespace(store=topic, writers=SimpleNamespace(ids=(7,)))))
 
 
-def test_the_topic_is_read_in_parts_and_waited_for_from_when_that_is_done():
+def rounds(driver: Restoring, since: int, until: int) -> list[str]:
+    """One each second; what is told in them."""
+    return [event.text for second in range(since, until) for event in driver.go_on(float(second))]
+
+
+def test_the_topic_is_read_in_parts_and_what_is_not_acknowledged_is_waited_for_from_when_that_is_done():
     topic = Topic(parts=40)
     driver = restoring(topic)
-    seconds = 0
-    while topic.lacks:
-        seconds += 1
-        driver.go_on(float(seconds))
-    assert seconds == 40 + WAIT_SECONDS
-    assert topic.asked == [PART_SECONDS] * (40 + int(WAIT_SECONDS / AGAIN_SECONDS))
-    assert topic.written == []
+    assert rounds(driver, 0, 39 + int(WAIT_SECONDS)) == []
+    assert topic.asked == [PART_SECONDS] * 42  # and then after 5 and 15 seconds
+    (told,) = rounds(driver, 39 + int(WAIT_SECONDS), 200)
+    assert "not acknowledged yet" in told
+    assert (topic.lacks, topic.written) == (True, [])
 
 
-def test_nothing_is_waited_for_at_the_end():
-    topic = Topic(parts=1)
-    restoring(topic).end()
+def test_what_is_waited_for_is_put_there_however_long_that_has_taken_and_that_is_told():
+    topic = Topic()
+    driver = restoring(topic)
+    assert len(rounds(driver, 0, 3_600)) == 1
+    topic.state.take(ACKNOWLEDGED)
+    (told,) = rounds(driver, 3_600, 3_600 + int(PAUSE.most) + 1)
+    assert "has again what its driver had read" in told
+    assert (topic.lacks, topic.written) == (False, [SENT])
+
+
+def test_what_fails_is_told_once_and_tried_again_after_longer_pauses_up_to_a_minute():
+    topic = Topic()
+    topic.failure = LinkError(cluster="b", address="", reason="no answer")
+    driver = restoring(topic)
+    (told,) = rounds(driver, 0, 600)
+    assert "no answer" in told
+    assert "See that the driver can read and write the topic" in told
+    assert len(topic.asked) == 5 + (600 - 75) // 60
+    topic.failure = None
+    topic.state.take(ACKNOWLEDGED)
+    assert len(rounds(driver, 600, 661)) == 1
     assert not topic.lacks
+    topic.lacks, topic.failure = True, LinkError(cluster="b", address="", reason="no answer")
+    assert len(rounds(driver, 661, 662)) == 1, "a second loss is told too"
+
+
+def test_nothing_is_waited_for_at_the_end_where_nobody_else_writes():
+    topic = Topic()
+    assert restoring(topic).end(over=True) == ()
+    assert (topic.lacks, topic.written) == (False, [SENT])
+
+
+def test_what_a_lane_may_still_write_is_not_there_again_at_the_end_which_says_so():
+    topic = Topic()
+    (event,) = restoring(topic).end(over=False)
+    assert "no clean end" in event.text
+    assert (topic.lacks, topic.written) == (True, [])
+
+
+def test_an_end_at_which_it_fails_leaves_the_loss_and_says_so():
+    topic = Topic()
+    topic.failure = LinkError(cluster="b", address="", reason="no answer")
+    (event,) = restoring(topic).end(over=True)
+    assert "no answer" in event.text
+    assert "no clean end" in event.text
+    assert topic.lacks
+
+
+def test_a_run_that_has_lost_the_flow_is_told_by_nobody_but_the_refusal():
+    topic = Topic()
+    topic.failure = FencedError(code=90, name="PRODUCER_FENCED", cluster="b")
+    topic.state.take(ACKNOWLEDGED)
+    with pytest.raises(FencedError):
+        restoring(topic).go_on(1.0)
+    with pytest.raises(FencedError):
+        restoring(topic).end(over=True)
 
 
 def test_a_topic_that_lacks_nothing_is_left_alone():
-    topic = Topic(parts=1)
+    topic = Topic()
     topic.lacks = False
     driver = restoring(topic)
-    driver.go_on(1.0)
-    driver.end()
+    assert driver.go_on(1.0) == ()
+    assert driver.end(over=True) == ()
     assert topic.asked == []

@@ -212,3 +212,10 @@ def test_progress_tells_where_the_source_had_parted_where_the_record_of_that_is_
     state, whole = told(Began(parted=15))
     assert [lies(each, 17) for each in (state, whole)] == [100, 100]
     assert [each.map_of(PLACE).parted_at(writer(2)) for each in (state, whole)] == [15, 15]
+
+
+def test_an_epoch_that_goes_on_behind_a_marker_is_of_the_same_order():
+    """Another order has been given to where the copy stood, in the midst of copying again: it has begun nothing."""
+    again = [*copied(2, 20, 50, 100), moved(2, 20)]
+    state = known(FIRST, again, copied(3, 52, 60, 140, anew=False), epoch=3, position=60, last=147)
+    assert [lies(state, source) for source in (10, 30, 49, 50, 52)] == [10, 110, 129, 140, 140]

@@ -13,16 +13,16 @@ from sparkmirror.model import Writer
 from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.records import Record
 from sparkmirror.offsets.restoring import Lacking, lacking
-from sparkmirror.offsets.segments import Bounded, Moved, Parted, Targets
+from sparkmirror.offsets.segments import Bounded, Moved, Parted, Segments, Targets
 from sparkmirror.offsets.state import JournalState
 from tests.offsets.test_lost_between_epochs import IDS, INHERITED, PLACE, Flow, check, read
 
 OLDER = Writer(producer_id=7, epoch=1)
 
 
-def restored(flow: Flow, known: JournalState) -> Lacking:
+def restored(flow: Flow, known: JournalState, *, over: bool = False) -> Lacking:
     """Puts on record again what the topic lacks, by what its owner knows."""
-    found = lacking(known, read(flow.journal), IDS)
+    found = lacking(known, read(flow.journal), IDS, over=over)
     flow.journal += [*found.records, *found.keys]
     for record in found.records:
         known.take(record)  # as an owner reads what it has written
@@ -64,6 +64,28 @@ def test_what_a_lane_may_still_write_again_waits_until_it_is_acknowledged():
     flow.publish()
     known.take(flow.journal[-1])  # type: ignore[arg-type]  # a record
     assert not restored(flow, known).waits
+    assert check(flow) == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 4), st.booleans())
+def test_once_nobody_else_writes_all_that_is_known_is_there_again_progress_too(
+    chance: Random, epochs: int, ordered: bool
+):
+    """Partitions that stood still have no lane that would write their progress again."""
+    flow = Flow(chance)
+    for _ in range(epochs):
+        flow.run(chance.randint(0, 3))
+    flow.begin()
+    if ordered:
+        flow.journal.append(Segments(partition=PLACE, writer=flow.writer, sequence=0, source=flow.source, anew=True))
+    flow.publish()
+    known = read(flow.journal)
+    del flow.journal[chance.randint(0, len(flow.journal) - 1) :]
+    assert not restored(flow, known, over=True).waits
+    assert lacking(known, read(flow.journal), IDS, over=True) == Lacking()
+    left = read(flow.journal)
+    assert (left.progress, left.acknowledged) == (known.progress, known.acknowledged)
     assert check(flow) == 0
 
 

@@ -11,7 +11,6 @@ retry repeats exactly the same bytes, in order, and only when every earlier answ
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from sparkmirror.copy.outgoing import Outgoing
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.tally import kind_of_batch
 from sparkmirror.copy.target_changes import acknowledge
-from sparkmirror.copy.throttling import Throttling, request_bytes
+from sparkmirror.copy.throttling import request_bytes
 from sparkmirror.errors import BatchError, LinkError
 from sparkmirror.kafka.cluster import IN_FLIGHT, Cluster
 from sparkmirror.kafka.metadata import NO_LEADER
@@ -64,7 +63,6 @@ class Appender:
         lease: without it nothing is sent.
 
     Attributes:
-        throttling: how long the target's brokers held us back.
         to_verify: partitions with something to send whose leaders have to be asked first.
     """
 
@@ -74,7 +72,6 @@ class Appender:
         self._lease = lease
         self._request_bytes = cluster.settings.max_request_size or REQUEST_BYTES
         self._brokers: dict[int, _Broker] = defaultdict(lambda: _Broker(self._request_bytes))
-        self.throttling = Throttling(cluster.alias, "writing")
         self.to_verify: dict[TopicPartition, PartitionCopy] = {}
         self._ahead: deque[PartitionCopy] = deque()
         self._defect: Exception | None = None
@@ -150,7 +147,9 @@ class Appender:
 
         def done(answer: Any) -> None:
             try:
-                self._slow_down(node, broker, getattr(answer, "throttle_time_ms", 0))
+                # Smaller while it holds us back, and larger again where its answer says nothing of quotas.
+                throttle_ms = getattr(answer, "throttle_time_ms", 0)
+                broker.request_bytes = request_bytes(broker.request_bytes, throttle_ms, self._request_bytes)
                 self._answered(broker, sent, answer)
                 self._measure(node, sent)
             except Exception as defect:  # noqa: BLE001  # kafka-python would log it and go on
@@ -171,11 +170,6 @@ class Appender:
         for partition, _ in sent.values():
             if partition.has_more():
                 self.offer(partition)
-
-    def _slow_down(self, node: int, broker: _Broker, throttle_ms: int) -> None:
-        """Takes what an answer says of quotas; sends faster again where it says nothing."""
-        self.throttling.note(node, throttle_ms, time.monotonic())
-        broker.request_bytes = request_bytes(broker.request_bytes, throttle_ms, self._request_bytes)
 
     def _measure(self, node: int, sent: dict[TopicPartition, tuple[PartitionCopy, Outgoing]]) -> None:
         round_trip = self._cluster.round_trip(node)

@@ -18,7 +18,6 @@ from typing import Any
 from sparkmirror.config.settings import ClientSettings, Isolation
 from sparkmirror.copy.pace import Pace
 from sparkmirror.copy.partition import PartitionCopy
-from sparkmirror.copy.throttling import Throttling
 from sparkmirror.errors import LinkError
 from sparkmirror.events import now_ms
 from sparkmirror.kafka.cluster import FRAME_LIMIT, Cluster
@@ -56,7 +55,6 @@ class Fetcher:
 
     Attributes:
         unreachable: brokers that did not answer, and why; who learns the leaders anew takes them out.
-        throttling: how long the source's brokers held us back.
         pace: how fast it may fetch.
     """
 
@@ -72,7 +70,6 @@ class Fetcher:
         self._belongs: dict[TopicPartition, int] = {}
         self._leader_only: defaultdict[int, float] = defaultdict(float)
         self.unreachable: dict[int, LinkError] = {}
-        self.throttling = Throttling(cluster.alias, "reading")
         self.pace = Pace()
 
     @property
@@ -154,7 +151,6 @@ class Fetcher:
         self._cluster.send(request, session.node, lambda answer: self._answered(session, answer), self.timeout_ms)
 
     def _answered(self, session: FetchSession, answer: Any) -> None:
-        self.throttling.note(session.node, getattr(answer, "throttle_time_ms", 0), time.monotonic())
         self._answers.append((session, answer))
         self._wake()
 

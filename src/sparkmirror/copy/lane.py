@@ -78,7 +78,7 @@ class Lane:
         self._control = Cluster(target.alias, target.settings, role=f"{plan.shift}-control", loop=target.loop)
         self.handover = Handover(plan, self._control)
         self.obey()
-        self.watch = Watch(self, target)
+        self.watch = Watch(self, source, target)
         for partition in self.partitions:
             partition.write_ahead = partial(self.watch.write_ahead, partition)
         self.intake = Intake(self, source, target, config)

@@ -49,14 +49,15 @@ class Watch:
 
     Args:
         lane: to look after.
-        target: where the flow's topics are.
+        source, target: its clusters; the flow's topics are on the target.
     """
 
-    def __init__(self, lane: Lane, target: Cluster) -> None:
+    def __init__(self, lane: Lane, source: Cluster, target: Cluster) -> None:
         self._lane = lane
         self._loop = target.loop
         journal = IdempotentJournal(target, lane.plan.internal_topic, allowed=lambda: lane.lease.holds)
         self.publisher = Publisher(journal, lane.plan, lane.fetcher.answered_ms)
+        self._throttling, self._throttled = (source.throttling, target.throttling), throttling.Told()
         self._began = 0.0
         self._parent = os.getppid()
         self._stopped = self._silent = False
@@ -238,7 +239,7 @@ class Watch:
     async def _look_at_quotas(self) -> None:
         """By itself, since a publication is held back too."""
         lane = self._lane
-        throttling.tell(lane.partitions, lane.fetcher.throttling, lane.appender.throttling, time.monotonic())
+        throttling.tell(lane.partitions, *self._throttling, self._throttled, time.monotonic())
 
     async def _look_at_the_target(self) -> None:
         """Finds elections on the target while nothing is sent, and verifies the logs of new leaders."""

@@ -143,6 +143,7 @@ class Controller:
         try:
             source = Cluster(self.config.source.alias, self.config.source.admin, role="driver")
             target = Cluster(self.config.target.alias, self.config.target.admin, role="driver")
+            source.notice = target.notice = self._events.note
             again = True
             while again and not self._stop.is_set():
                 opened = self._open(source, target)

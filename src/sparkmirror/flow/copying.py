@@ -200,7 +200,8 @@ class Copying:
     def _end(self, seconds: float) -> None:
         clean = self._drain(seconds) and self._resting.all_settled
         self._opened.store.follow()
-        self._attempt(self._restoring.end)
+        self._telling.tell(FLOW, self._restoring.end(over=clean))
+        clean = clean and not self._opened.store.lacks
         self._judge_recovery()
         self._attempt(self._speak)
         self._rate = (0.0, 0.0)
@@ -249,7 +250,8 @@ class Copying:
             if self.superseded:
                 return
             self._tell_of_others()
-            self._attempt(lambda: self._restoring.go_on(now))
+            self._tell_of_quotas(now)
+            self._attempt(lambda: self._telling.tell(FLOW, self._restoring.go_on(now)))
             self._attempt(self._discovery.condense_offset_map)
             self._follow_orders()
             self._watch_homecoming()
@@ -269,6 +271,13 @@ class Copying:
                 "rehearse compares where groups stand"
             )
             self._telling.tell(FLOW, [Event(kind=Kind.NOTE, text=text)])
+
+    def _tell_of_quotas(self, now: float) -> None:
+        """Puts on record that brokers hold the driver back; the log has it by then (`Cluster.notice`)."""
+        for throttling in (self._source.throttling, self._target.throttling):
+            for held in throttling.long(now):
+                text = throttling.text(held)
+                self._telling.tell(FLOW, [Event(kind=Kind.THROTTLED, text=text)], text)
 
     def _start_what_is_due(self, now: float) -> None:
         """Successors, retries, new topics, packing anew; for some of these the source has to answer."""

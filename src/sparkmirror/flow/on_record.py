@@ -19,6 +19,7 @@ from sparkmirror.offsets.inherited import Inherited, bounds_of
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, SourceEpoch
 from sparkmirror.offsets.recovery import UNKNOWN_MS
+from sparkmirror.offsets.restoring import of_partitions
 from sparkmirror.offsets.segments import MapRecord, Moved, Parted, Segments
 from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.state import JournalState
@@ -75,7 +76,12 @@ def departed(state: JournalState, absent: Mapping[TopicPartition, Event]) -> tup
 
 
 def taken_over(
-    state: JournalState, run: Run, resumed: Mapping[TopicPartition, Resumed], found: Collection[Resume]
+    state: JournalState,
+    run: Run,
+    resumed: Mapping[TopicPartition, Resumed],
+    found: Collection[Resume],
+    *,
+    lacks: bool = False,
 ) -> Written:
     """What goes on record of partitions that were taken over.
 
@@ -84,7 +90,9 @@ def taken_over(
         run: who takes them over.
         resumed: where each goes on.
         found: what was decided of those of which the target has something.
+        lacks: whether the topic lacks something of what is known, since it has lost its end.
     """
+    lost = of_partitions(state, resumed.keys(), run.ids) if lacks else ()
     happened = [Happened(partition=here, event=where.event) for here, where in resumed.items() if where.event]
     cut = {decision.inherited.partition: decision.inherited.bounds for decision in found if decision.inherited}
     back = [
@@ -97,7 +105,7 @@ def taken_over(
     targets = (each for decision in found for each in decision.targets)
     inherited = (decision.inherited for decision in found if decision.inherited is not None)
     return Written(
-        records=(*happened, *back, *inherited, *targets),
+        records=(*happened, *back, *inherited, *lost, *targets),
         tombstones=tuple(key for decision in found for key in decision.void),
     )
 

@@ -345,6 +345,9 @@ def _moved(source: TopicPartition, target: TopicPartition, known: Known, topic_i
         return place
     still = _still(source, place, known, order)
     to, epoch = min(order.to, still.end), still.epoch
+    if order is ordered and to == order.to and _stands_there(place, to):
+        text = f"goes on at offset {to}, where it stands, as {order.by} has ordered: nothing is copied again"
+        return replace(place, event=Event(kind=Kind.MOVED, text=text, first=to, last=to), moved=True)
     text = f"moved from offset {place.position} to offset {to}, as {order.by} has ordered"
     if to < order.to:
         text = (
@@ -371,6 +374,14 @@ def _moved(source: TopicPartition, target: TopicPartition, known: Known, topic_i
         instead_of=place.position,
         parted=parted,
     )
+
+
+def _stands_there(place: _Place, to: int) -> bool:
+    """Whether an order changes nothing: an epoch that begins anew would end there what an order before it has begun.
+
+    Between the last record and the position may lie markers, so nothing would tell that one has come as far as that.
+    """
+    return to == place.position and place.event is None and not place.first and not place.anew
 
 
 def _is_answered(source: TopicPartition, target: TopicPartition, place: _Place, order: MoveOrder, known: Known) -> bool:

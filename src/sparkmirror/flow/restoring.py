@@ -1,24 +1,31 @@
 """Puts on record again what the flow's internal topic has lost of the offset map, and its driver has read.
 
-Invariant: a driver of many partitions is not held up: the topic is read once, a part in each round, and what it lacks
-is looked for every few seconds.
+Invariants:
+    * A driver of many partitions is not held up: the topic is read once, a part in each round, and what it lacks is
+      looked for every few seconds.
+    * What hinders it is told once. It is tried again all the same, for as long as the run lasts: whoever starts later
+      reads nothing but the topic.
+    * A run that has not put all there again has no clean end, or the next one would go by what is left.
 """
 
 from __future__ import annotations
 
 import math
 
+from sparkmirror.errors import FencedError, SparkmirrorError
+from sparkmirror.events import Event, Kind
 from sparkmirror.flow.opening import Opened
-from sparkmirror.offsets.restoring import lacking
+from sparkmirror.kafka.backoff import Backoff
+from sparkmirror.offsets.restoring import Lacking, lacking
 
 PART_SECONDS = 0.5
 """So long a round reads what the topic has left."""
 
-AGAIN_SECONDS = 5.0
-"""So long after a look that has found what is not acknowledged yet comes the next one."""
+PAUSE = Backoff(first=5.0, most=60.0)
+"""After a round that has failed, or has found what is not acknowledged yet."""
 
 WAIT_SECONDS = 30.0
-"""So long something lost is waited for that is not acknowledged yet; what a stopped partition has sent never may be."""
+"""So long something lost is waited for that is not acknowledged yet, before that is told."""
 
 
 class Restoring:
@@ -31,37 +38,102 @@ class Restoring:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._due = -math.inf
-        self._read_at: float | None = None
+        self._in_vain = 0
+        self._waits_since = math.inf
+        self._told = False
 
-    def go_on(self, now: float) -> None:
+    def go_on(self, now: float) -> tuple[Event, ...]:
         """One round; the waiting begins when the topic has been read.
 
-        Raises:
-            SparkmirrorError: the target cannot be asked, or has lost something more; the next round goes on.
-        """
-        if self._opened.store.lacks and now >= self._due:
-            self._look(now, PART_SECONDS)
-
-    def end(self) -> None:
-        """The last round: nothing is waited for.
+        Returns:
+            what is to be told.
 
         Raises:
-            SparkmirrorError: as `go_on`.
+            FencedError: another run has the flow.
         """
-        if self._opened.store.lacks:
-            self._look(math.inf, math.inf)
+        if not self._opened.store.lacks or now < self._due:
+            return ()
+        try:
+            found = self._look(PART_SECONDS)
+        except FencedError:
+            raise
+        except SparkmirrorError as failure:
+            self._again(now)
+            return self._hindered(f"{failure}. See that the driver can read and write the topic")
+        if found is None:
+            self._waits_since = math.inf
+            return ()
+        if not found.waits:
+            return self._restored()
+        self._waits_since = min(self._waits_since, now)
+        self._again(now)
+        if now - self._waits_since < WAIT_SECONDS:
+            return ()
+        return self._hindered(
+            "batches that it tells of are not acknowledged yet. See why their partitions do not go on, which "
+            "sparkmirror status names"
+        )
 
-    def _look(self, now: float, seconds: float) -> None:
+    def end(self, *, over: bool) -> tuple[Event, ...]:
+        """The last round; the topic still lacks something where it did not succeed.
+
+        Args:
+            over: whether nobody but the driver writes any more, so that nothing is waited for.
+
+        Returns:
+            what is to be told.
+
+        Raises:
+            FencedError: another run has the flow.
+        """
+        if not self._opened.store.lacks:
+            return ()
+        try:
+            found = self._look(math.inf, over=over)
+        except FencedError:
+            raise
+        except SparkmirrorError as failure:
+            reason = f"{failure}. See that the driver can read and write the topic before the next start"
+        else:
+            if found is not None and not found.waits:
+                return self._restored()
+            reason = "batches that it tells of were not acknowledged"
+        text = (
+            f"{self._opened.store.place} has lost a part of the offset map, which could not be put there again: "
+            f"{reason}. So this is no clean end: the next start reads the target's logs, and source offsets of which "
+            "it finds entries missing are not called exact"
+        )
+        return (Event(kind=Kind.NOTE, text=text),)
+
+    def _look(self, seconds: float, *, over: bool = False) -> Lacking | None:
+        """Writes what may be written; None where the topic is not read to its end yet."""
         store = self._opened.store
         left = store.left(seconds)
         if left is None:
-            self._read_at = None
-            return
-        self._read_at = now if self._read_at is None else self._read_at
-        found = lacking(store.state, left, self._opened.writers.ids)
+            return None
+        found = lacking(store.state, left, self._opened.writers.ids, over=over)
         store.write(found.records, found.keys)
-        if found.waits and now - self._read_at < WAIT_SECONDS:
-            self._due = now + AGAIN_SECONDS
-            return
-        store.restored()
-        self._due, self._read_at = -math.inf, None
+        if not found.waits:
+            store.restored()
+        return found
+
+    def _again(self, now: float) -> None:
+        self._in_vain += 1
+        self._due = now + PAUSE.after(self._in_vain)
+
+    def _hindered(self, reason: str) -> tuple[Event, ...]:
+        if self._told:
+            return ()
+        self._told = True
+        text = (
+            f"{self._opened.store.place} has lost a part of the offset map, which is not there again yet: {reason}. It "
+            f"is tried again every {PAUSE.most:.0f} s at least; a run that ends before that has no clean end, and the "
+            "next start reads the target's logs"
+        )
+        return (Event(kind=Kind.NOTE, text=text),)
+
+    def _restored(self) -> tuple[Event, ...]:
+        told, self._told = self._told, False
+        self._due, self._in_vain, self._waits_since = -math.inf, 0, math.inf
+        text = f"{self._opened.store.place} has again what its driver had read of the offset map"
+        return (Event(kind=Kind.NOTE, text=text),) if told else ()

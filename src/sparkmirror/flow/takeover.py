@@ -178,7 +178,7 @@ class Takeover:
             taking.waiting[here] = Waiting(
                 "its producer id cannot be fenced any more: it waits for old lanes to end", LEASE_SECONDS
             )
-        written = taken_over(self._store.state, self._opened.run, resumed, known)
+        written = taken_over(self._store.state, self._opened.run, resumed, known, lacks=self._store.lacks)
         self._store.write_by_partition(written.records, written.tombstones)
         return Resumption(resumed=resumed, waiting=taking.waiting)
 

@@ -25,6 +25,7 @@ from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.causes import NOT_REACHED, Cause, cause_of
 from sparkmirror.kafka.login_errors import shortened
 from sparkmirror.kafka.security import connection_options
+from sparkmirror.kafka.throttling import Once, Throttling
 from sparkmirror.kafka.transport import ConnectionManager
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,8 @@ class Cluster:
 
     Attributes:
         backoff: the pauses before something is tried again that failed in passing.
+        throttling: how long its brokers held this client back.
+        notice: takes what an operator is to know at once of brokers that hold a driver, a duty or a command back.
     """
 
     def __init__(self, alias: str, settings: ClientSettings, *, role: str, loop: Any = None) -> None:
@@ -77,6 +80,9 @@ class Cluster:
             **_timings(settings),
             **connection_options(settings, alias),
         )
+        self.throttling, self._held = Throttling(alias), Once()
+        self.notice: Callable[[str], None] = log.warning
+        self.connections.throttled = self._throttled
         if self._owns_loop:
             self.loop.start()
 
@@ -134,6 +140,13 @@ class Cluster:
                 await self._find_brokers(int((deadline - time.monotonic()) * 1000))
             except Exception as failure:
                 raise self.link_error(failure) from failure
+
+    def _throttled(self, node: int | str, throttle_ms: int, answer: str) -> None:
+        """Notes it; a lane tells of it with its partitions, everybody else at once."""
+        now = time.monotonic()
+        self.throttling.note(node, throttle_ms, answer, now)
+        for held in self._held.new(self.throttling.long(now)) if self._owns_loop else ():
+            self.notice(self.throttling.text(held))
 
     async def exchange_once(
         self, requests: Sequence[Any], node: int, timeout_ms: int, allowed: Callable[[], bool] = lambda: True
@@ -252,14 +265,25 @@ class Cluster:
         if isinstance(failure, LinkError):
             return failure
         cause = cause_of(failure, self.settings.security.mechanism)
-        return self._link_error(str(failure) or type(failure).__name__, cause)
+        return self._link_error(str(failure) or type(failure).__name__, cause if cause.hint else self._held_back())
 
     def _not_reached(self, late: Exception, timeout_ms: float) -> LinkError:
         """There is no connection: the newest one that failed knows why."""
         failure = self.connections.last_failure or late
         reason = f"no connection within {round(timeout_ms / 1000, 1):g} s: {str(failure) or type(failure).__name__}"
         cause = cause_of(failure, self.settings.security.mechanism)
-        return self._link_error(reason, cause if cause.hint else NOT_REACHED)
+        held = self._held_back()
+        return self._link_error(reason, cause if cause.hint else held if held.hint else NOT_REACHED)
+
+    def _held_back(self) -> Cause:
+        """What is known of a failure while a quota holds this client back."""
+        held = self.throttling.lately(time.monotonic())
+        if held is None:
+            return Cause()
+        return Cause(
+            hint=f"broker {held.node} holds {' and '.join(held.doing)} back because of a quota: raise {held.quotas} of "
+            f"this user or client id on cluster {self.alias}"
+        )
 
     def _link_error(self, reason: str, cause: Cause) -> LinkError:
         return LinkError(

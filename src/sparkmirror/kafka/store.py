@@ -176,7 +176,7 @@ class Store:
         return self._left is not None
 
     def restored(self) -> None:
-        """All that the topic has lost and its owner knows is there again, or stays lost."""
+        """All that the topic has lost and its owner knows is there again."""
         self._left = None
 
     def left(self, seconds: float) -> JournalState | None:

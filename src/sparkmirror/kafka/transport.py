@@ -297,6 +297,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
         round_trip: seconds that the quickest answer took, the handshake among them; None before there was one. Requests
             that wait behind others only make it later, so the least of all is how far away the broker is.
         prepared: whether there is all that the next login needs.
+        throttled: told of each answer by which the broker holds us back: the broker, milliseconds, the kind of answer.
     """
 
     parser: Any
@@ -304,6 +305,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
     _opening: Opening | None = None
     _shown: Sequence[bytes] = ()
     prepared = False
+    throttled: Callable[[int | str, int, str], None] | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Called when the socket is there."""
@@ -341,8 +343,11 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
         return answer
 
     def _maybe_throttle(self, response: Any) -> None:
-        if getattr(response, "throttle_time_ms", 0) > THROTTLE_MS:
-            response.throttle_time_ms = THROTTLE_MS
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > THROTTLE_MS:
+            response.throttle_time_ms = throttle_ms = THROTTLE_MS
+        if throttle_ms and self.throttled is not None:
+            self.throttled(self.node_id, throttle_ms, type(response).__name__)
         super()._maybe_throttle(response)
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
@@ -395,6 +400,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         last_failure: why a connection could not be made, the newest reason that tells more than that time was up;
             while it bootstraps, kafka-python only logs it.
         batches_allowed: asked right before batches go to a socket.
+        throttled: as for `Connection`.
     """
 
     last_failure: Exception | None = None
@@ -402,6 +408,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self.batches_allowed: Callable[[], bool] = lambda: True
+        self.throttled: Callable[[int | str, int, str], None] | None = None
         self._turned_away: dict[Any, Exception] = {}
 
     def get_connection(self, node_id: Any, **options: Any) -> Any:
@@ -418,6 +425,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         connection = super().get_connection(node_id, **options)
         if connection.__class__ is not Connection:
             connection.__class__ = Connection
+            connection.throttled = self.throttled
             connection._reauth = Reauthenticator(connection)
             connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
             connection.init_future.add_callback(lambda _: self._turned_away.pop(node_id, None))

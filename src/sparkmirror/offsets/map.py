@@ -682,7 +682,9 @@ class OffsetMap:
             return True
         part, count = self._parts[place], _count(self._parts[place].pieces.sources, source)
         if count >= part.stop:
-            return not self._lacks_behind(self._parts, place) and source < part.certain and _ends_exactly(part)
+            sure = all(source_of(one, one.first) < one.certain for one in self._parts[place + 1 : place + 2])
+            sure = sure and source < part.certain
+            return sure and not self._lacks_behind(self._parts, place) and _ends_exactly(part)
         exact = self._is_exact(part, count, source)
         return exact or (part.known and self._is_kept(part, source))
 

@@ -4,18 +4,21 @@ Invariants:
     * Only what a lane does not write again is written: its last segment is acknowledged (``offsets.condensing``).
     * What was removed before the loss, and is there again, is removed again.
     * Progress stays as it is: a lane writes newer progress meanwhile. What only that of an older epoch told of the map
-      is written in its place, as a start does.
+      is written in its place, as a start does. Once nobody else writes, progress that is gone is there again too: of a
+      partition that stood still no lane has written any since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.condensing import Half, halves
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import PartitionMap
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import MapRecord, Segments, Targets, TargetsKey
 from sparkmirror.offsets.state import JournalState
 
@@ -23,26 +26,27 @@ from sparkmirror.offsets.state import JournalState
 class Lacking(NamedTuple):
     """What to write, what to remove, and whether something waits until it is acknowledged."""
 
-    records: tuple[MapRecord | Inherited, ...] = ()
+    records: tuple[MapRecord | Inherited | Progress, ...] = ()
     keys: tuple[str, ...] = ()
     waits: bool = False
 
 
-def lacking(known: JournalState, left: JournalState, ids: Sequence[int]) -> Lacking:
+def lacking(known: JournalState, left: JournalState, ids: Sequence[int], *, over: bool = False) -> Lacking:
     """What the topic lacks.
 
     Args:
         known: what its owner knows.
         left: what the topic says, read to the same end.
         ids: the flow's producer ids in the order in which they were registered.
+        over: whether nobody but the owner writes any more.
     """
-    records, keys, waits = list[MapRecord | Inherited](), list[str](), False
+    records, keys, waits = list[MapRecord | Inherited | Progress](), list[str](), False
     for half in halves(known, ids):
         there = left.map_of(half.partition).half(half.writer, is_source=half.is_source)
         for count, block in half.line.stored():
             if there.get(block.sequence) == block:
                 continue
-            if count + block.holes.records <= half.settled:
+            if over or count + block.holes.records <= half.settled:
                 records.append(half.record(block))
             else:
                 waits = True
@@ -53,7 +57,22 @@ def lacking(known: JournalState, left: JournalState, ids: Sequence[int]) -> Lack
     for partition in known.maps:
         records += known.maps[partition].others_than(left.map_of(partition), partition)
     records += [one for here, one in known.taken_over.items() if left.taken_over.get(here) != one]
+    records += _progress(known, left) if over else ()
     return Lacking(tuple(records), tuple(keys), waits)
+
+
+def of_partitions(
+    known: JournalState, partitions: Collection[TopicPartition], ids: Sequence[int]
+) -> Iterator[MapRecord]:
+    """All that is known of the map of partitions that nobody else writes, whatever of it the topic lacks.
+
+    An end of an epoch goes on record behind it: without what lies before that, the epoch would seem to go straight on.
+    """
+    for half in halves(known, ids):
+        if half.partition in partitions:
+            yield from (half.record(block) for _, block in half.line.stored())
+    for partition in known.maps.keys() & partitions:
+        yield from known.maps[partition].others_than(PartitionMap(), partition)
 
 
 def _ends(half: Half, left: JournalState) -> Iterator[Targets]:
@@ -70,6 +89,17 @@ def _over(known: JournalState, left: JournalState) -> Iterator[MapRecord]:
         last = left.last(partition)
         if last is None or (last.writer, last.sequence) != (progress.writer, progress.sequence):
             yield from known.map_of(partition).closing(progress)
+
+
+def _progress(known: JournalState, left: JournalState) -> Iterator[Progress]:
+    """The newest progress of partitions where that is gone, behind that of the epoch which had the last record."""
+    for partition, newest in known.progress.items():
+        before = known.acknowledged.get(partition)
+        if before is not None and left.acknowledged.get(partition) != before:
+            yield before
+        if left.progress.get(partition) != newest:
+            sent = newest.sequence != NO_OFFSET
+            yield newest if sent else replace(newest, source=NO_OFFSET, target=NO_OFFSET)
 
 
 def _has(state: JournalState, record: MapRecord) -> bool:
