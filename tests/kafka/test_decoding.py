@@ -13,7 +13,8 @@ from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from kafka import errors as kafka_errors
-from sparkmirror.kafka.transport import Protocol
+from sparkmirror.kafka.decoding import MOST_ITEMS
+from sparkmirror.kafka.transport import OTHERS_LIMIT, Protocol
 from tests.kafka.hostile_broker import GIB_2, Model, damage, framed
 
 LIMIT = 256 << 20
@@ -76,7 +77,19 @@ def test_fields_of_later_versions_are_passed_over():
     assert (answer.groups, answer.unknown_tags) == ([], None)
 
 
-@pytest.mark.parametrize("length", [GIB_2, LIMIT + 1, -1, -(1 << 31)])
+def test_an_answer_of_more_items_than_anybody_has_is_refused_before_they_are_made():
+    """A partition with 1,500,000 replicas, and as many in sync, of which not one byte comes."""
+    protocol, number = asking(MetadataRequest(topics=None), 1)
+    many = struct.pack(">i", 1_500_000)
+    topic = b"\0\0\0\1t\0" + struct.pack(">i", 1) + bytes(10) + many + bytes(4) * 1_500_000 + many
+    body = bytes(4) + bytes(4) + struct.pack(">i", 1) + topic
+    with pytest.raises(kafka_errors.KafkaProtocolError, match=f"more than {MOST_ITEMS} items"):
+        protocol.receive_bytes(struct.pack(">ii", len(body) + 4, number) + body)
+    with pytest.raises(kafka_errors.KafkaProtocolError, match=f"more than {MOST_ITEMS} items"):
+        groups(b"\0\0\0\0\0\0" + b"\xff\xff\xff\xff\x0f" + GROUP)
+
+
+@pytest.mark.parametrize("length", [GIB_2, LIMIT + 1, OTHERS_LIMIT + 1, -1, -(1 << 31)])
 def test_a_length_that_no_answer_has_is_refused_at_once(length: int):
     protocol, _ = groups_request()
     with pytest.raises(kafka_errors.InvalidReceiveError, match=f"an answer of {length} bytes is announced"):
@@ -87,7 +100,7 @@ def test_what_is_announced_takes_memory_only_as_it_comes():
     protocol, number = groups_request()
     tracemalloc.start()
     try:
-        protocol.receive_bytes(struct.pack(">ii", LIMIT, number) + b"x" * 1_000)
+        protocol.receive_bytes(struct.pack(">ii", OTHERS_LIMIT, number) + b"x" * 1_000)
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()

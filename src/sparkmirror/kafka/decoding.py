@@ -8,13 +8,16 @@ are made with checks, since a broker that is broken, or none, may send anything:
 - what a length takes from behind the end of the frame is refused; kafka-python cuts texts and bytes short;
 - a variable-length number has five bytes at most, and tagged fields are read where they lie. kafka-python takes any
   number of bytes, and copies the rest of the frame for each struct with tags: with both, the time that a frame takes
-  grows with the square of its length, and one of a few megabytes stops all connections of the process for minutes.
+  grows with the square of its length, and one of a few megabytes stops all connections of the process for minutes;
+- all arrays of an answer together have `MOST_ITEMS` items at most. One of a few bytes takes microseconds and hundreds
+  of bytes of memory, so an answer of nothing but empty ones would stop the loop for minutes.
 
 Reference: ``kafka.protocol.schemas.fields`` of kafka-python 3; ``ByteUtils.readUnsignedVarint`` of Kafka.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kafka.protocol.schemas.fields.array import ArrayField
@@ -22,6 +25,9 @@ from kafka.protocol.schemas.fields.codecs.types import Bytes, String, UnsignedVa
 from kafka.protocol.schemas.fields.simple import SimpleField
 from kafka.protocol.schemas.fields.struct import StructField
 from kafka.protocol.schemas.fields.struct_array import StructArrayField
+
+MOST_ITEMS = 2_000_000
+"""Offsets of fifty groups in 40,000 partitions each, which are asked for at once, are as many."""
 
 _MESSAGE = "obj"
 """The variable of the whole message in a decoder that kafka-python makes."""
@@ -59,6 +65,8 @@ def install() -> None:
     UnsignedVarInt32.emit_decode_from = _emit_varint
     StructField._emit_tagged_decode = _emit_tags
     StructField.emit_decode_from = _whole(StructField.emit_decode_from)
+    for kind in (ArrayField, StructArrayField):
+        kind.emit_decode_from = _counted(kind.emit_decode_from)
     for kind in (SimpleField, ArrayField, StructArrayField):
         kind.emit_decode_from = _present(kind.emit_decode_from)
 
@@ -92,11 +100,41 @@ def _read_tags(fields: Any, item: Any, data: memoryview, at: int, version: int) 
 
 def _whole(emit: Any) -> Any:
     def emit_checked(field: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
+        if var_name == _MESSAGE:
+            ctx.emit(indent, f"_items = {MOST_ITEMS}")
         emit(field, ctx, var_name, indent, **how)
         if var_name == _MESSAGE:
             ctx.emit(indent, "if pos > len(data): raise ValueError('a length goes beyond the end of the answer')")
 
     return emit_checked
+
+
+class _Counting:
+    """What code is emitted to: before the loop over the items of an array these are taken from those that may come."""
+
+    def __init__(self, ctx: Any) -> None:
+        self._ctx = ctx
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def emit(self, indent: str, line: str) -> None:
+        """Emits a line of code."""
+        loop = _LOOP.fullmatch(line)
+        if loop is not None:
+            self._ctx.emit(indent, f"_items -= {loop[1]}")
+            self._ctx.emit(indent, f"if _items < 0: raise ValueError('more than {MOST_ITEMS} items')")
+        self._ctx.emit(indent, line)
+
+
+_LOOP = re.compile(r"for \w+ in range\((\w+)\):")
+
+
+def _counted(emit: Any) -> Any:
+    def emit_counted(field: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
+        emit(field, ctx if isinstance(ctx, _Counting) else _Counting(ctx), var_name, indent, **how)
+
+    return emit_counted
 
 
 def _present(emit: Any) -> Any:

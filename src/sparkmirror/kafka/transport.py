@@ -28,6 +28,7 @@ from kafka.net.connection import KafkaConnection, SaslReauthenticator
 from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest
 
@@ -41,6 +42,10 @@ from sparkmirror.kafka.login_errors import login_failure
 READ_SIZE = 1 << 20
 LOGIN_LIMIT = 1 << 20
 """Bytes of an answer of a broker that has not been asked for anything but its versions and a login."""
+
+OTHERS_LIMIT = 64 << 20
+"""Bytes of an answer that brings no batches."""
+
 THROTTLE_MS = 60_000
 """The longest pause that one answer may ask for. A broker whose quota is still exceeded then asks again."""
 PIECES_PER_CALL = 512
@@ -224,11 +229,18 @@ class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no 
         answers = []
         view = memoryview(data)
         while view:
-            view = view[self._incoming.take(view, self.limit) :]
+            view = view[self._incoming.take(view, self._longest) :]
             if self._incoming.whole:
                 body, self._incoming = self._incoming.body, _Incoming()
                 answers.append(self._process_response(body))
         return answers
+
+    @property
+    def _longest(self) -> int:
+        """How long the next answer may be."""
+        waiting = self.in_flight_requests
+        brings_batches = bool(waiting) and waiting[0].request_api_key == FetchRequest.API_KEY
+        return self.limit if brings_batches else min(self.limit, OTHERS_LIMIT)
 
     def _process_response(self, read_buffer: Any) -> tuple[int, Any]:
         """Decodes an answer from a view of its buffer, which kafka-python would copy twice, and log if it is bad."""
