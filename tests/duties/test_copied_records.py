@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from sparkmirror.batches import index
 from sparkmirror.config import FlowConfig
-from sparkmirror.duties.copied_records import CopiedRecords, Copy, are_copies
+from sparkmirror.duties.copied_records import CopiedRecords, Copy, Held, HeldRecords
 from sparkmirror.kafka.admin import absent, list_offsets
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -153,7 +153,50 @@ def test_a_record_that_the_source_has_no_more_contradicts_no_copy(
         assert producer.flush(30) == there.flush(30) == 0
     delete_records(cluster_a, names["deleted"], 3)
     places = {TopicPartition(name, 0): Copy(TopicPartition(name, 0), 2, 2) for name in names.values()}
-    found = are_copies(lab_flow, lab_cluster("A"), lab_cluster("B"), places, 30_000).complete()
-    assert {place.topic: same for place, same in found.items()} == {
-        name: each != "other" for each, name in names.items()
-    }
+    found = HeldRecords(lab_flow, lab_cluster("A"), lab_cluster("B"), 30_000).hold(places).complete()
+    held = {"same": Held.SAME, "other": Held.OTHER, "deleted": Held.GONE, "beyond": Held.GONE}
+    assert {place.topic: one for place, one in found.items()} == {name: held[each] for each, name in names.items()}
+
+
+def write_one_by_one(cluster: LabCluster, name: str, values: Sequence[bytes]) -> None:
+    """Each in a transaction of its own, so that a marker lies behind it; "aborted" ones are."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name, "log_level": 3})
+    producer.init_transactions(60)
+    for value in values:
+        producer.begin_transaction()
+        producer.produce(name, value, value, 0, timestamp=1_000)
+        if value == b"aborted":
+            assert producer.flush(30) == 0
+            producer.abort_transaction(60)
+        else:
+            producer.commit_transaction(60)
+
+
+def test_an_offset_at_which_the_source_has_no_record_contradicts_a_copy_unless_a_log_cleaner_may_have_removed_it(
+    lab_flow: FlowConfig, cluster_a: LabCluster, cluster_b: LabCluster, lab_cluster: Callable[[str], Cluster], topic
+):
+    """The records of the source lie at offsets 0, 2, 6 and 8, an aborted one at 4; of copies there are 0 to 3."""
+    kept, compacted = topic("kept"), topic("compacted")
+    values = [b"0", b"2", b"aborted", b"6", b"8"]
+    for name, policy in ((kept, "delete"), (compacted, "compact")):
+        create_topic(cluster_a, name, 1, {"cleanup.policy": policy})
+        create_topic(cluster_b, name, 1)
+        write_one_by_one(cluster_a, name, values)
+        there = Producer({"bootstrap.servers": cluster_b.bootstrap_servers, "log_level": 3})
+        for value in (b"0", b"2", b"6", b"8"):
+            there.produce(name, value, value, 0, timestamp=1_000)
+        assert there.flush(30) == 0
+
+    def held(name: str, source: int, target: int, *earlier: tuple[int, int]) -> Held:
+        place = TopicPartition(name, 0)
+        one = Copy(place, source, target, earlier)
+        return HeldRecords(lab_flow, lab_cluster("A"), lab_cluster("B"), 30_000).hold({place: one}).complete()[place]
+
+    assert held(kept, 6, 2) is Held.SAME
+    assert held(kept, 3, 2, (2, 1), (0, 0)) is Held.OTHER, "a marker has no copy"
+    assert held(kept, 4, 2, (2, 1), (0, 0)) is Held.OTHER, "nor has an aborted record"
+    assert held(compacted, 7, 3, (6, 2)) is Held.OTHER, "it is the copy of what lies further on"
+    assert held(compacted, 9, 3, (8, 2), (6, 1)) is Held.OTHER, "the records before it are others too"
+    assert held(compacted, 9, 3, (6, 2), (2, 1)) is Held.SAME, "those before it are the same"
+    assert held(compacted, 9, 3) is Held.CLEANED, "nothing near it can be compared"
+    assert held(compacted, 9, 3, (5, 2)) is Held.CLEANED, "nor here"

@@ -32,13 +32,13 @@ SETTINGS = {
 }
 
 
-def write_transactions(cluster: LabCluster, name: str, number: int, first: int) -> None:
-    """Four records each, so that a marker lies behind every fourth."""
+def write_transactions(cluster: LabCluster, name: str, number: int, first: int, each: int = 4) -> None:
+    """Four records each unless told, so that a marker lies behind every fourth."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name, "log_level": 0})
     producer.init_transactions(60)
-    for begin in range(first, first + 4 * number, 4):
+    for begin in range(first, first + each * number, each):
         producer.begin_transaction()
-        for value in records(4, begin):
+        for value in records(each, begin):
             producer.produce(name, value, partition=0)
         producer.commit_transaction(60)
 
@@ -72,7 +72,11 @@ def copied(cluster: LabCluster, copy: str) -> list[tuple[int, bytes | None]]:
         return []
 
 
-def test_a_group_reads_on_at_its_record_after_the_map_has_lost_its_newest_entries(cluster_a, topic, tmp_path):
+@pytest.mark.parametrize(("each", "number"), [(4, 6), (1, 7)], ids=["at a record", "at a marker"])
+def test_a_group_reads_on_at_its_record_after_the_map_has_lost_its_newest_entries(
+    cluster_a, topic, tmp_path, each: int, number: int
+):
+    """By what is left of the map the last copy is one of an earlier record of the source, or of a marker."""
     name, group = topic("mapped"), topic("g")
     create_topic(cluster_a, name, 1)
     with start("one") as one:
@@ -80,17 +84,19 @@ def test_a_group_reads_on_at_its_record_after_the_map_has_lost_its_newest_entrie
         settings = SETTINGS | {"groups": group}
         file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, settings)
         mirror = Running(file, log=tmp_path / "first.log")
-        write_transactions(cluster_a, name, 1, 0)
-        until(lambda: ends(one, copy) == {0: 4}, "the first four", PATIENCE_SECONDS)
+        write_transactions(cluster_a, name, 1, 0, each)
+        until(lambda: ends(one, copy) == {0: each}, "the first ones", PATIENCE_SECONDS)
         until(lambda: not ends(one, INTERNAL)[0] < 8, "they are on record", PATIENCE_SECONDS)
         kept = ends(one, INTERNAL)[0]
-        write_transactions(cluster_a, name, 6, 4)
-        until(lambda: ends(one, copy) == {0: 28}, "all", PATIENCE_SECONDS)
+        write_transactions(cluster_a, name, number, each, each)
+        until(lambda: ends(one, copy) == {0: each * (1 + number)}, "all", PATIENCE_SECONDS)
         mirror.kill_all()
         broker.kill()
         cut_log(broker, INTERNAL, kept)
         broker.start()
-        due = next(record for record in read(cluster_a, name)[0] if record.value == records(1, 14)[0])
+        due = next(
+            record for record in read(cluster_a, name)[0] if record.value == records(1, each * number // 2 + 2)[0]
+        )
         commit(cluster_a, group, name, {0: due.offset})
         with Running(file, log=tmp_path / "second.log") as mirror:
             (told,) = until(lambda: of_kind(file, name, "may-repeat"), "the loss is told of", PATIENCE_SECONDS)
@@ -99,7 +105,7 @@ def test_a_group_reads_on_at_its_record_after_the_map_has_lost_its_newest_entrie
             log = until(lambda: copied(one, copy), "the copy can be read", PATIENCE_SECONDS)
             behind = [value for offset, value in log if offset >= committed(one, group, copy)[0]]
             assert behind[0] == due.value
-            assert set(records(28)) <= {value for _, value in log}
+            assert set(records(each * (1 + number))) <= {value for _, value in log}
             mirror.stop_in_time()
 
 

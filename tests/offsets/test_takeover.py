@@ -24,6 +24,7 @@ from sparkmirror.offsets.takeover import (
     ReadFrom,
     Resume,
     Stuck,
+    before_the_last,
     behind_the_record,
     decide,
 )
@@ -337,6 +338,30 @@ def test_a_last_record_that_is_not_the_one_of_the_map_has_all_copied_again_behin
         assert decision.event is not None
         assert (decision.event.kind, decision.event.first) == (Kind.MAY_REPEAT, position)
         assert [(one.sequence, one.target) for one in decision.targets] == ([(4, -1)] if known else [])
+
+
+def test_what_log_cleaners_have_removed_is_not_told_to_be_another_record():
+    tail = Tail(start=0, high_watermark=10, batches=(own(0, 0, 10),), since=0)
+    state = state_of([*records_of((segment(0, 100),)), progress(3, 103, 3)])
+    observed = Observed(partition=PLACE, progress=None, map=state.map_of(PLACE), ids=(7,), tail=tail, start=50)
+    decision = behind_the_record(observed, Last(sequence=9, source=109, target=9), cleaned=True)
+    assert (decision.position, decision.anew) == (100, True)
+    assert decision.event is not None
+    assert "may have lost the newest entries" in decision.event.text
+    assert "log cleaners have removed" in decision.event.text
+
+
+def test_records_before_the_last_one_are_told_by_both_offsets_as_far_back_as_the_log_was_read():
+    batches = (own(0, 0, 2), own(2, 2, 3), marker(5), own(6, 5, 2), marker(8))
+    tail = Tail(start=0, high_watermark=9, batches=batches, since=0)
+    state = state_of(records_of((segment(0, 100), segment(6, 110))))
+    observed = Observed(partition=PLACE, progress=None, map=state.map_of(PLACE), ids=(7,), tail=tail, start=50)
+    last = Last(sequence=6, source=110, target=7)
+    pairs = ((105, 6), (104, 4), (103, 3), (102, 2), (101, 1), (100, 0))
+    assert before_the_last(observed, last, 20) == pairs
+    assert before_the_last(observed, last, 3) == pairs[:3]
+    assert before_the_last(observed, replace(last, target=8), 3) == (), "it is no longer there"
+    assert before_the_last(replace(observed, tail=replace(tail, batches=batches[3:])), last, 20) == pairs[:1]
 
 
 def test_what_was_there_before_the_flow_began_anew_does_not_count():

@@ -10,14 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 from sparkmirror.batches import TimestampType
 from sparkmirror.config import FlowConfig, Isolation
+from sparkmirror.duties.internal_topics import CLEANUP_POLICY
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import describe_configs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Read, Span, read_up_to
 from sparkmirror.kafka.rounds import Results
@@ -28,6 +31,9 @@ from sparkmirror.offsets.source_history import Alike, Looked
 
 QUESTIONS = 3
 """A comparison ends after so many times the time that a question may take, with what is known by then."""
+
+NEAR, NEAR_BYTES = 20, 1 << 20
+"""So many records before and behind one tell of it where log cleaners have removed it, and about so many bytes."""
 
 Maps = Callable[[Set[TopicPartition]], Mapping[TopicPartition, OffsetMap]]
 
@@ -51,11 +57,28 @@ class _Record(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Which record of the source is to lie where on the target."""
+    """Which record of the source is to lie where on the target; ``earlier`` ones by both offsets, the oldest last."""
 
     there: TopicPartition
     source: int
     target: int
+    earlier: tuple[tuple[int, int], ...] = ()
+
+
+class Held(Enum):
+    """What came of holding the record of a `Copy` against the source."""
+
+    SAME = "it is that record"
+    OTHER = "it is another record, or the source has none there"
+    GONE = "one of the logs does not go there any more"
+    CLEANED = "log cleaners have removed it, and nothing near it tells"
+
+
+class _Window(NamedTuple):
+    """Spans of both logs."""
+
+    source: Span
+    target: Span
 
 
 @dataclass(slots=True)
@@ -72,37 +95,135 @@ class _Looking:
 Looking = Mapping[TopicPartition, _Looking]
 
 
-def are_copies(
-    flow: FlowConfig, source: Cluster, target: Cluster, places: Mapping[TopicPartition, Copy], timeout_ms: int
-) -> Results[TopicPartition, bool]:
-    """Whether records lie where they are to lie; also where nothing tells, since either side has none there any more.
+class HeldRecords:
+    """Holds single records of a flow's target against those of its source that they are to be copies of.
 
-    The source may have deleted them, or have lost the end of its log, and cleaners of both sides remove records.
+    Where the source's log goes on over an offset at which it has no record, no copy is of that offset: it is a
+    marker's, or that of an aborted record. Only where log cleaners remove records the ones near it tell.
 
     Args:
         flow: the flow.
-        source: its source.
-        target: its target.
-        places: one record of each partition of the source.
+        source, target: its clusters.
         timeout_ms: of each question.
     """
-    oldest = admin.find_offsets(source, sorted(places), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
-    ends = admin.find_offsets(source, sorted(oldest.found), OffsetSpec.LATEST, flow.isolation, timeout_ms)
-    left = {here: places[here] for here, end in ends.found.items() if oldest.found[here] <= places[here].source < end}
-    spans = {place: Span(one.source, one.source + 1) for place, one in left.items()}
-    originals = read_up_to(source, spans, _records, timeout_ms, 1, flow.isolation)
-    spans = {left[place].there: Span(left[place].target, left[place].target + 1) for place in originals.found}
-    copies = read_up_to(target, spans, _records, timeout_ms, 1, Isolation.READ_UNCOMMITTED)
-    failed = {**oldest.failed, **ends.failed, **originals.failed}
-    found = dict.fromkeys(ends.found.keys() - left.keys(), True)
-    for place, read in originals.found.items():
-        there = places[place].there
-        if there in copies.failed:
-            failed[place] = copies.failed[there]
-        else:
-            pairs = zip(copies.found[there].records, read.records, strict=False)
-            found[place] = all(copy.is_copy_of(original) for copy, original in pairs)
-    return Results(found=found, failed=failed)
+
+    def __init__(self, flow: FlowConfig, source: Cluster, target: Cluster, timeout_ms: int) -> None:
+        self._flow, self._source, self._target, self._timeout_ms = flow, source, target, timeout_ms
+        self._failed: dict[TopicPartition, BrokerError | LinkError] = {}
+
+    def hold(self, places: Mapping[TopicPartition, Copy]) -> Results[TopicPartition, Held]:
+        """Holds one record of each partition of the source."""
+        self._failed = {}
+        logs = self._logs(places)
+        windows = {
+            here: _Window(Span(one.source, one.source + 1), Span(one.target, one.target + 1))
+            for here, one in places.items()
+            if here in logs and _goes_to(logs[here].source, one.source) and _goes_to(logs[here].target, one.target)
+        }
+        found = dict.fromkeys(logs.keys() - windows.keys(), Held.GONE)
+        near = dict[TopicPartition, _Window]()
+        empty = set[TopicPartition]()
+        for here, (originals, copies) in self._read(places, windows, 1).items():
+            if originals.records and copies.records:
+                same = copies.records[0].is_copy_of(originals.records[0])
+                found[here] = Held.SAME if same else Held.OTHER
+            elif originals.records:
+                near[here] = _around(places[here], logs[here])
+            else:
+                empty.add(here)
+        cleaned = self._cleaned(empty)
+        found |= dict.fromkeys(empty - cleaned, Held.OTHER)
+        near |= {here: _around(places[here], logs[here]) for here in cleaned}
+        for here, (originals, copies) in self._read(places, near, NEAR_BYTES).items():
+            found[here] = _by_those_near(places[here], near[here], originals, copies)
+        return Results(
+            found={here: one for here, one in found.items() if here not in self._failed}, failed=self._failed
+        )
+
+    def _logs(self, places: Mapping[TopicPartition, Copy]) -> dict[TopicPartition, _Window]:
+        """What both logs have."""
+        here = {place: place for place in places}
+        sources = _bounds(self._source, here, self._flow.isolation, self._timeout_ms, self._failed)
+        there = {place: places[place].there for place in sources}
+        targets = _bounds(self._target, there, Isolation.READ_UNCOMMITTED, self._timeout_ms, self._failed)
+        return {place: _Window(sources[place], target) for place, target in targets.items()}
+
+    def _read(
+        self, places: Mapping[TopicPartition, Copy], windows: Mapping[TopicPartition, _Window], most: int
+    ) -> dict[TopicPartition, tuple[Read[_Record], Read[_Record]]]:
+        """The records of both sides, of about so many bytes."""
+        if not windows:
+            return {}
+        spans = {here: window.source for here, window in windows.items()}
+        originals = read_up_to(self._source, spans, _records, self._timeout_ms, most, self._flow.isolation)
+        self._failed |= originals.failed
+        there = {places[here].there: here for here in originals.found}
+        spans = {place: windows[here].target for place, here in there.items()}
+        copies = read_up_to(self._target, spans, _records, self._timeout_ms, most, Isolation.READ_UNCOMMITTED)
+        self._failed |= {there[place]: failure for place, failure in copies.failed.items()}
+        return {there[place]: (originals.found[there[place]], read) for place, read in copies.found.items()}
+
+    def _cleaned(self, places: Set[TopicPartition]) -> set[TopicPartition]:
+        """Those of which the source's log cleaner removes records, or may: its properties cannot be read."""
+        topics = {here.topic for here in places}
+        try:
+            told = (
+                describe_configs(self._source, sorted(topics), self._timeout_ms, (CLEANUP_POLICY,)) if topics else None
+            )
+        except LinkError as failure:
+            self._failed |= dict.fromkeys(places, failure)
+            return set()
+        policies = {} if told is None else {topic: each[CLEANUP_POLICY].value for topic, each in told.found.items()}
+        return {here for here in places if "compact" in (policies.get(here.topic, "compact") or "")}
+
+
+def _goes_to(log: Span, offset: int) -> bool:
+    return log.first <= offset < log.end
+
+
+def _around(one: Copy, logs: _Window) -> _Window:
+    """The records near one: those before it whose places are known, and on the source as many behind it."""
+    source, target = one.earlier[-1] if one.earlier else (one.source, one.target)
+    return _Window(
+        Span(max(source, logs.source.first), min(one.source + NEAR + 1, logs.source.end)),
+        Span(max(target, logs.target.first), one.target + 1),
+    )
+
+
+def _by_those_near(one: Copy, window: _Window, originals: Read[_Record], copies: Read[_Record]) -> Held:
+    """What the records near one tell, where cleaners have removed it on one side: both sides have been read there.
+
+    A copy of a record further on is not of this one. Where the map has lost entries, the ones near it are others too.
+    """
+    here = {record.offset: record for record in originals.records}
+    there = {record.offset: record for record in copies.records}
+    pairs = [(there[target], here[source]) for source, target in one.earlier if source in here and target in there]
+    last = there.get(one.target)
+    if any(not copy.is_copy_of(original) for copy, original in pairs):
+        return Held.OTHER
+    if last is not None and any(last.is_copy_of(each) for offset, each in here.items() if offset > one.source):
+        return Held.OTHER
+    whole = originals.end >= window.source.end and copies.end >= window.target.end
+    return Held.SAME if pairs and whole else Held.CLEANED
+
+
+def _bounds(
+    cluster: Cluster,
+    there: Mapping[TopicPartition, TopicPartition],
+    isolation: Isolation,
+    timeout_ms: int,
+    failed: dict[TopicPartition, BrokerError | LinkError],
+) -> dict[TopicPartition, Span]:
+    """What logs have, by partition of the source."""
+    oldest = admin.find_offsets(cluster, sorted(there.values()), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+    ends = admin.find_offsets(
+        cluster, sorted(oldest.found), OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms
+    )
+    for answers in (oldest, ends):
+        failed |= {place: answers.failed[other] for place, other in there.items() if other in answers.failed}
+    return {
+        place: Span(oldest.found[other], ends.found[other]) for place, other in there.items() if other in ends.found
+    }
 
 
 class CopiedRecords:
@@ -152,8 +273,9 @@ class CopiedRecords:
         there = {place: TopicPartition(remote_topic(self._flow, place.topic), place.partition) for place in maps}
         gone = admin.absent(self._target, there.values(), self._timeout_ms)
         there = {place: other for place, other in there.items() if other not in gone}
-        originals = self._bounds(self._source, {place: place for place in there}, self._flow.isolation, failed)
-        copies = self._bounds(self._target, there, Isolation.READ_UNCOMMITTED, failed)
+        here = {place: place for place in there}
+        originals = _bounds(self._source, here, self._flow.isolation, self._timeout_ms, failed)
+        copies = _bounds(self._target, there, Isolation.READ_UNCOMMITTED, self._timeout_ms, failed)
         looking: dict[TopicPartition, _Looking] = {}
         for place in originals.keys() & copies.keys():
             begin = maps[place].target_to_source(copies[place].first) or 0
@@ -195,25 +317,6 @@ class CopiedRecords:
             unread = [record.offset for copy, record in originally.items() if reached <= copy < one.copies.end]
             size = sum(record.size for record in read.records)
             one.comparison.take(wanted[place], pairs, min([read.end, *unread]), size)
-
-    def _bounds(
-        self,
-        cluster: Cluster,
-        there: Mapping[TopicPartition, TopicPartition],
-        isolation: Isolation,
-        failed: dict[TopicPartition, BrokerError | LinkError],
-    ) -> dict[TopicPartition, Span]:
-        """What logs have, by partition of the source."""
-        timeout_ms = self._timeout_ms
-        oldest = admin.find_offsets(cluster, sorted(there.values()), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
-        ends = admin.find_offsets(
-            cluster, sorted(oldest.found), OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms
-        )
-        for answers in (oldest, ends):
-            failed |= {place: answers.failed[other] for place, other in there.items() if other in answers.failed}
-        return {
-            place: Span(oldest.found[other], ends.found[other]) for place, other in there.items() if other in ends.found
-        }
 
     def _read(
         self,

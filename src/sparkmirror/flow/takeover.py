@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
-from sparkmirror.duties.copied_records import Copy, are_copies
+from sparkmirror.duties.copied_records import NEAR, Copy, Held, HeldRecords
 from sparkmirror.errors import BrokerError, FencedError, LinkError, SparkmirrorError
 from sparkmirror.events import Event
 from sparkmirror.flow.on_record import taken_over
@@ -41,6 +41,7 @@ from sparkmirror.offsets.takeover import (
     ReadFrom,
     Resume,
     Stuck,
+    before_the_last,
     behind_the_record,
     decide,
     last_before,
@@ -199,18 +200,22 @@ class Takeover:
                 doubtful[here] = last
         if self._source is None or not doubtful:
             return
-        places = {here: Copy(there[here], last.source, last.target) for here, last in doubtful.items()}
+        places = {
+            here: Copy(there[here], last.source, last.target, before_the_last(observed[here], last, NEAR))
+            for here, last in doubtful.items()
+        }
         compared = self._compared(self._source, places)
         for here, failure in compared.failed.items():
             del resumed[here]
             taking.waiting[here] = Waiting(str(failure))
-        for here in [here for here, same in compared.found.items() if not same]:
-            found[here] = decision = behind_the_record(observed[here], doubtful[here])
+        for here in [here for here, held in compared.found.items() if held in (Held.OTHER, Held.CLEANED)]:
+            cleaned = compared.found[here] is Held.CLEANED
+            found[here] = decision = behind_the_record(observed[here], doubtful[here], cleaned=cleaned)
             resumed[here] = replace(
                 resumed[here], position=decision.position, event=decision.event, anew=True, last=NO_RECORD
             )
 
-    def _compared(self, source: Cluster, places: Mapping[TopicPartition, Copy]) -> Results[TopicPartition, bool]:
+    def _compared(self, source: Cluster, places: Mapping[TopicPartition, Copy]) -> Results[TopicPartition, Held]:
         """Whether records of the source lie where they are to lie; a topic that is another one by now says nothing."""
         try:
             ids = ids_of_topics(source, {here.topic for here in places})
@@ -219,7 +224,7 @@ class Takeover:
         left = {here: place for here, place in places.items() if self._is_of(here, ids)}
         if not left:
             return Results(found={}, failed={})
-        return are_copies(self._config, source, self._target, left, patience_ms(self._config, len(left)))
+        return HeldRecords(self._config, source, self._target, patience_ms(self._config, len(left))).hold(left)
 
     def _is_of(self, here: TopicPartition, ids: Mapping[str, str]) -> bool:
         """Whether the source's topic is the one that was copied, as far as that is known."""

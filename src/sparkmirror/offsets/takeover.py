@@ -194,10 +194,11 @@ def decide(observed: Observed) -> Decision:
     return replace(decision, targets=tuple(written.values()), void=tuple(key for key in gone if key not in written))
 
 
-def behind_the_record(observed: Observed, found: Last) -> Resume:
+def behind_the_record(observed: Observed, found: Last, *, cleaned: bool = False) -> Resume:
     """Where to go on if ``found``, as the map has it, is another record: the map has lost its newest segments.
 
-    All behind the last record whose place is on record is copied again.
+    All behind the last record whose place is on record is copied again. So it is where nothing tells any more whether
+    it is another one, since log cleaners have ``cleaned`` that.
     """
     progress, newest = observed.progress, observed.map.writers(observed.ids)[-1]
     position, sound = _opening(observed, newest), None
@@ -206,10 +207,38 @@ def behind_the_record(observed: Observed, found: Last) -> Resume:
         sound = Copied(writer=newest, sequence=progress.sequence, source=progress.source, target=progress.target)
     text = (
         "the flow's internal topic has lost the newest entries of the offset map: by what is left of it the record at "
-        f"target offset {found.target} would be that at source offset {found.source}, and is another one; everything "
-        f"from source offset {position} on is copied again, and what the target has of it will be there twice"
+        f"target offset {found.target} would be that at source offset {found.source}, and is another one"
+    )
+    if cleaned:
+        text = (
+            "the flow's internal topic may have lost the newest entries of the offset map: the record at target offset "
+            f"{found.target} cannot be compared with that at source offset {found.source}, since log cleaners have "
+            "removed what lay there and near it"
+        )
+    text = (
+        f"{text}; everything from source offset {position} on is copied again, and what the target has of it will be "
+        "there twice"
     )
     return _copied_again(observed, position, Event(kind=Kind.MAY_REPEAT, text=text, first=position), sound)
+
+
+def before_the_last(observed: Observed, last: Last, most: int) -> tuple[tuple[int, int], ...]:
+    """Source and target offsets of records that lie before the last one in what was read, the newest first."""
+    batches = [b for b in observed.tail.batches if not b.control and b.sequence >= 0 and b.last_offset <= last.target]
+    pieces = observed.map.pieces(_writer(batches[-1])) if batches else None
+    count = None if pieces is None else pieces.count_at(last.source)
+    if pieces is None or count is None or batches[-1].last_offset != last.target:
+        return ()
+    found = list[tuple[int, int]]()
+    for batch in reversed([b for b in batches if _writer(b) == _writer(batches[-1])]):
+        end = pieces.count_of(batch.sequence, count) + batch.last_offset - batch.base_offset
+        for back in range(batch.last_offset - batch.base_offset + 1):
+            source = pieces.source_of(end - back)
+            if source is None or len(found) == most:
+                return tuple(found)
+            if end - back < count:
+                found.append((source, batch.last_offset - back))
+    return tuple(found)
 
 
 def last_before(decision: Resume | Begin) -> LastRecord:
