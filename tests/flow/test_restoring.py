@@ -10,9 +10,9 @@ import pytest
 
 from sparkmirror.errors import FencedError, LinkError, SparkmirrorError
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.restoring import PART_SECONDS, PAUSE, WAIT_SECONDS, Restoring
+from sparkmirror.flow.restoring import PART_SECONDS, PAUSE, WAIT_SECONDS, Restoring, last_records
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import FLOW, Happened, Progress, Stopped
 from sparkmirror.offsets.segments import Segments
 from sparkmirror.offsets.state import JournalState
 
@@ -34,6 +34,7 @@ class Topic:
         self.asked: list[float] = []
         self.written: list[object] = []
         self.failure: SparkmirrorError | None = None
+        self.followed = False
 
     def left(self, seconds: float) -> JournalState | None:
         self.asked.append(seconds)
@@ -45,12 +46,22 @@ class Topic:
             raise self.failure
         self.written += [*records, *keys]
 
+    def follow(self) -> None:
+        self.followed = True
+
     def restored(self) -> None:
         self.lacks = False
 
 
+STOPPED = Stopped(generation=1, time_ms=0)
+
+
+def opened_with(topic: Topic) -> Opened:
+    return cast("Opened", SimpleNamespace(store=topic, writers=SimpleNamespace(ids=(7,)), stopped=lambda: STOPPED))
+
+
 def restoring(topic: Topic) -> Restoring:
-    return Restoring(cast("Opened", SimpleNamespace(store=topic, writers=SimpleNamespace(ids=(7,)))))
+    return Restoring(opened_with(topic))
 
 
 def rounds(driver: Restoring, since: int, until: int) -> list[str]:
@@ -114,6 +125,21 @@ def test_an_end_at_which_it_fails_leaves_the_loss_and_says_so():
     assert "no answer" in event.text
     assert "no clean end" in event.text
     assert topic.lacks
+
+
+def test_a_run_that_copies_nothing_ends_cleanly_with_what_its_topic_had_lost_there_again():
+    topic = Topic()
+    assert last_records(opened_with(topic)) == [STOPPED]
+    assert (topic.followed, topic.lacks, topic.written) == (True, False, [SENT])
+
+
+def test_a_run_that_copies_nothing_has_no_clean_end_where_its_topic_still_lacks_something():
+    topic = Topic()
+    topic.failure = LinkError(cluster="b", address="", reason="no answer")
+    (told,) = last_records(opened_with(topic))
+    assert isinstance(told, Happened)
+    assert (told.partition, topic.lacks) == (FLOW, True)
+    assert "no clean end" in told.event.text
 
 
 def test_a_run_that_has_lost_the_flow_is_told_by_nobody_but_the_refusal():

@@ -37,6 +37,7 @@ from sparkmirror.flow.mirror_maker import (
 )
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.planner import check_ids
+from sparkmirror.flow.restoring import last_records
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -279,7 +280,7 @@ def put_on_record(
     moved = [
         key for key, order in state.moves.items() if whole or order.partition in {one.copied.here for one in arrived}
     ]
-    ends = [opened.stopped()] if whole or opened.clean else []
+    ends = last_records(opened) if whole or opened.clean else []
     opened.store.write(ends, tombstones=[ELSEWHERE_KEY, *moved])
     return event
 

@@ -1,7 +1,9 @@
 """Hands a stopped flow over to MirrorMaker 2: writes the flow's positions where that one looks for its own.
 
-Invariants: only a flow that ended cleanly is handed over, since its positions are exact then; the flow is marked before
-MirrorMaker 2 can see its positions, so that both never copy the same; a dry run changes nothing.
+Invariants: only a flow that ended cleanly is handed over, since its positions are exact then, and only while both
+clusters still have what it has copied: MirrorMaker 2 asks for neither topic ids nor leader epochs, and would go on at
+the same offset of another log; the flow is marked before MirrorMaker 2 can see its positions, so that both never copy
+the same; a dry run changes nothing.
 """
 
 from __future__ import annotations
@@ -14,25 +16,25 @@ from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError
 from sparkmirror.events import now_ms
-from sparkmirror.flow.handed_over import check_handed_over, reached
+from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.mirror_maker import check_no_workers, offsets_topic, owner_of, place_of
 from sparkmirror.flow.opening import open_flow
 from sparkmirror.flow.repositioning import check_stopped, check_taken
+from sparkmirror.flow.restoring import last_records
 from sparkmirror.flow.sides import BOTH, connected, record
+from sparkmirror.flow.still_copied import ask, why_not
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED
-from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.rounds import explained
 from sparkmirror.kafka.stored_offsets import read_stored, write_stored
 from sparkmirror.kafka.survey import topic_rights
 from sparkmirror.mm2.stored_offsets import StoredOffset
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.inherited import Elsewhere
-from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
 PARTITIONS = 25
@@ -77,16 +79,16 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
         check_handed_over(flow, sides.source, sides.target, known, file)
         check_stopped(flow, known, file)
         _check_obeyed(flow, known, file)
-        progress = _progress(sides, known, file)
+        positions = _positions(sides, known, file)
         name = offsets_topic(flow, file, topic)
         found = place_of(sides, name, "READ and WRITE")
         cluster = found or sides.target
         check_no_workers(flow, cluster, file)
         before = read_stored(cluster, name, flow.admin_timeout_ms).get(owner_of(flow), {}) if found else {}
         stored = tuple(
-            StoredOffset(owner=owner_of(flow), partition=here, offset=one.position - 1 if one.position else None)
-            for here, one in sorted(progress.items())
-            if one.position or here in before
+            StoredOffset(owner=owner_of(flow), partition=here, offset=position - 1 if position else None)
+            for here, position in sorted(positions.items())
+            if position or here in before
         )
         _check_writable(sides, cluster, name, create=found is None)
         if not dry_run:
@@ -116,11 +118,12 @@ def _check_obeyed(flow: FlowConfig, known: JournalState, file: str) -> None:
         )
 
 
-def _progress(sides: Sides, known: JournalState, file: str) -> dict[TopicPartition, Progress]:
-    """The positions of what the flow copies.
+def _positions(sides: Sides, known: JournalState, file: str) -> dict[TopicPartition, int]:
+    """The positions of what the flow copies; 0 where the source has no such partition any more.
 
     Raises:
-        ConfigError: there are none, or the target has lost what they say.
+        ConfigError: there are none, or they do not hold any more, or it is not known whether they do.
+        SparkmirrorError: a cluster cannot be asked.
     """
     flow = sides.flow
     chosen = set(topics.wanted(flow, {here.topic for here in known.progress}))
@@ -132,17 +135,19 @@ def _progress(sides: Sides, known: JournalState, file: str) -> dict[TopicPartiti
             reason="the flow has no positions: it was never started",
             remedy="start MirrorMaker 2 as it is",
         )
-    there = {here: TopicPartition(topics.remote_topic(flow, here.topic), here.partition) for here in progress}
-    ends = admin.list_offsets(sides.target, list(there.values()), OffsetSpec.LATEST, timeout_ms=flow.admin_timeout_ms)
-    lost = [here for here, one in progress.items() if ends[there[here]] < reached(one)]
-    if lost:
+    gone = admin.absent(sides.source, progress, flow.admin_timeout_ms)
+    left = {here: one for here, one in progress.items() if here not in gone}
+    refused = why_not(flow, left, ask(sides, left)) if left else {}
+    if refused:
+        why = f"{next(iter(refused.values()))}; from its position on MirrorMaker 2 would leave records out"
+        others = f"; {len(refused) - 1} further partitions are refused too" if len(refused) > 1 else ""
         raise ConfigError(
             file=file,
             key=str(flow.name),
-            reason=f"the target has lost the end of {there[lost[0]]}",
-            remedy="start the flow once more, which copies it again, and stop it",
+            reason=why + others,
+            remedy="start the flow once more, let it copy what there is, and stop it",
         )
-    return progress
+    return dict.fromkeys(gone, 0) | {here: one.position for here, one in left.items()}
 
 
 def _check_writable(sides: Sides, cluster: Cluster, name: str, *, create: bool) -> None:
@@ -185,6 +190,7 @@ def _write(
         admin.wait_for_leaders(cluster, {name: PARTITIONS}, timeout_ms).complete()
     partitions = len(admin.list_topics(cluster, [name], timeout_ms)[name].partitions)
     opened = open_flow(flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
+    ends = last_records(opened)
     check_taken(opened, known, flow, file)
-    opened.store.write([Elsewhere(topic=name, time_ms=now_ms()), opened.stopped()])
+    opened.store.write([Elsewhere(topic=name, time_ms=now_ms()), *ends])
     write_stored(cluster, name, partitions, stored, timeout_ms)

@@ -30,6 +30,7 @@ from sparkmirror.flow.operator import who
 from sparkmirror.flow.parting import parted_logs, recreated_topics
 from sparkmirror.flow.planner import check_ids
 from sparkmirror.flow.planning import Planning
+from sparkmirror.flow.restoring import last_records
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.starts import find_starts
 from sparkmirror.kafka import admin
@@ -348,17 +349,20 @@ def _check_own(flow: FlowConfig, known: JournalState, file: str) -> None:
 
 
 def check_taken(opened: Opened, known: JournalState, flow: FlowConfig, file: str) -> None:
-    """Sees that nobody had the flow between the look at its record and its opening.
+    """Sees that nobody had the flow between the look at its record and its opening, and that the record is whole.
 
     Raises:
-        ConfigError: somebody had; nothing of what was decided holds.
+        ConfigError: somebody had, or it is not; nothing of what was decided holds.
+        SparkmirrorError: the record cannot be read.
     """
     before = 0 if known.flow is None else known.flow.generation
-    if opened.lost_runs:
+    opened.store.follow()
+    if opened.lost_runs or opened.store.lacks:
+        what = "what the newest runs wrote" if opened.lost_runs else "the end of its log"
         raise ConfigError(
             file=file,
             key=str(flow.name),
-            reason="its internal topic has lost what the newest runs wrote, so its positions do not hold",
+            reason=f"its internal topic has lost {what}, so its positions do not hold",
             remedy="start the flow, which reads the target's logs, and try again",
         )
     if not opened.clean or opened.generation != before + 1:
@@ -392,7 +396,7 @@ def _carry_out(sides: Sides, file: str, known: JournalState, changed: Sequence[S
         raise
     except SparkmirrorError as failure:  # no lane has had anything, so the end is a clean one
         waiting = (str(failure),)
-    opened.store.write([opened.stopped()])
+    opened.store.write(last_records(opened))
     return waiting
 
 

@@ -16,6 +16,7 @@ from sparkmirror.errors import FencedError, SparkmirrorError
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.opening import Opened
 from sparkmirror.kafka.backoff import Backoff
+from sparkmirror.offsets.records import FLOW, Happened, Record
 from sparkmirror.offsets.restoring import Lacking, lacking
 
 PART_SECONDS = 0.5
@@ -26,6 +27,21 @@ PAUSE = Backoff(first=5.0, most=60.0)
 
 WAIT_SECONDS = 30.0
 """So long something lost is waited for that is not acknowledged yet, before that is told."""
+
+
+def last_records(opened: Opened) -> list[Record]:
+    """What a run writes last that has copied nothing, and of which nobody else writes: a clean end.
+
+    Where the internal topic has lost what this run has read, and does not take it again, an event in place of that.
+
+    Raises:
+        FencedError: another run has the flow.
+        SparkmirrorError: the topic cannot be read.
+    """
+    opened.store.follow()
+    told = Restoring(opened).end(over=True)
+    ends = [] if opened.store.lacks else [opened.stopped()]
+    return [*(Happened(partition=FLOW, event=event) for event in told), *ends]
 
 
 class Restoring:

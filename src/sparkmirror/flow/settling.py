@@ -21,11 +21,13 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties.topics import read, remote_topic
 from sparkmirror.flow.on_record import progress_at
 from sparkmirror.flow.opening import Opened, open_without_source
+from sparkmirror.flow.restoring import last_records
 from sparkmirror.flow.resuming import Resuming
 from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.records import Stopped
 
 _POLL_SECONDS = 0.5
 
@@ -77,8 +79,9 @@ def settle(
             break
         time.sleep(_POLL_SECONDS)
     if not awaited:
-        assert state.flow is not None  # the opening wrote it
-        opened.store.write([opened.stopped() if doubtful or left else replace(opened.stopped(), exact_after=0)])
+        ends = last_records(opened)
+        whole = not doubtful and not left
+        opened.store.write([replace(one, exact_after=0) if whole and isinstance(one, Stopped) else one for one in ends])
     return {place: found.waiting[place].reason for place in awaited}
 
 
