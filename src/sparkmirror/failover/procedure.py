@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from sparkmirror.duties import lost_groups, topics
+from sparkmirror.duties import chosen_groups, lost_groups, topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import Seen, committed_before, copied_ids, lost, news, topics_of_gone
@@ -26,7 +26,7 @@ from sparkmirror.duties.lost_groups import NOT_PLACED
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, fence, lifted, look, moves, plan
+from sparkmirror.failover import comparison, fence, lifted, look, moves, narrowed, plan
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
@@ -744,7 +744,9 @@ class Procedure:
             what = f"whether records or commits came to {source} after the flow was stopped is not known"
             return (f"{what}, nor whether groups have members there: {failure}",)
         known, _ = look.on_record(state)
-        now = lost_groups.with_lost(state.groups.values(), found, log)
+        chosen = look.chooser_of(self._sides)
+        recorded = (one for one in state.groups.values() if chosen(one.group))
+        now = lost_groups.with_lost(recorded, found, log)
         changed = sorted(name for name, own in now.offsets.items() if own != known.get(name, {}))
         records = [_late_records(late, source)] if late else []
         commits = (_late_commit(name, source, self._sides.target.alias) for name in changed)
@@ -777,14 +779,18 @@ class Procedure:
         self._operator.note(problems=problems, **{FORGOTTEN: forgotten})
 
     def left_out_since(self) -> tuple[str, ...]:
-        """What is said of topics that the flow was copying, and that the file of this command leaves out."""
-        flow, state = self._sides.flow, self._store.state
-        return plan.without_since(flow.name, topics.left_out_since(flow, state.flow, state.progress))
+        """What is said of topics and groups that the flow deals with, and that the file of this command leaves out."""
+        return narrowed.since(self._sides.flow, self._store.state)
 
     def _forgotten(self, decided: Sequence[moves.GroupMove]) -> list[list[Any]]:
         """Groups and partitions that are not on record any more, and still have the flow's offset on the target."""
         self._store.follow()
-        commits = commits_of(self._store.state.committed.values())
+        unasked = chosen_groups.left_out(self._sides.flow, self._store.state)
+        commits = {
+            group: own
+            for group, own in commits_of(self._store.state.committed.values()).items()
+            if group not in unasked
+        }
         groups = sorted(moves.forgotten(commits, decided))
         if not groups:
             return []
@@ -802,13 +808,17 @@ class Procedure:
         Raises:
             SparkmirrorError: the source cannot be asked, or the target cannot be written to.
         """
-        at, known = now_ms(), self._store.state.groups
+        at, chosen, recorded = now_ms(), look.chooser_of(self._sides), self._store.state.groups.values()
+        # Of any other group nothing is asked, so nothing of it changes on record.
+        known = {one.key: one for one in recorded if chosen(one.group)}
         before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
         by_back = UpstreamOffsets(self._sides, timeout_ms)
         settled: Moved = {}
         with suppress(SparkmirrorError):  # that it cannot be read is told below
             settled = by_back.moved()
-        asked, log = committed_before(self._sides, known, before, patience_ms, complete=timeout_ms is None)
+        asked, log = committed_before(
+            self._sides, known, before, patience_ms, complete=timeout_ms is None, chosen=chosen
+        )
         offsets, back_ms, placed = asked.found, 0, NOT_PLACED
         parted = lost_groups.parted_in(self._store.state)
         try:
@@ -833,7 +843,9 @@ class Procedure:
             parted=parted,
         )
         found = news(known, before, seen, upstream)
-        self._store.write([*found.seen, found.at], tombstones=found.gone)
+        unread = {one.group: before.read_ms(one.group) for one in recorded if one.key not in known}
+        at_now = replace(found.at, unread={**found.at.unread, **unread})
+        self._store.write([*found.seen, at_now], tombstones=found.gone)
         for each in lost(known, before, seen):
             self._tell(each.text(self._aliases[0]))
         for group, why in sorted(asked.failed.items()):
