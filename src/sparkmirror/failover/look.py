@@ -28,7 +28,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNSETTLED
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNASKED, UNSETTLED
 from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -288,6 +288,20 @@ def _source(sides: Sides, *, homeward: bool) -> SourceState:
 
 
 @contextmanager
+def answering(sides: Sides) -> Iterator[Sides | None]:
+    """The same, connected by way of a broker of the source that answers; None where it is gone or another cluster."""
+    try:
+        check_source(sides)
+    except LinkError:
+        with _by_another_broker(sides) as found:
+            yield found
+    except SparkmirrorError:
+        yield None
+    else:
+        yield sides
+
+
+@contextmanager
 def _by_another_broker(sides: Sides) -> Iterator[Sides | None]:
     """The same, connected by way of one of several bootstrap servers alone that answers; None where none does.
 
@@ -350,6 +364,16 @@ def source_ends(
     places = _copied(sides, homeward=homeward, timeout_ms=timeout_ms)
     isolation = sides.flow.isolation if committed else Isolation.READ_UNCOMMITTED
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
+
+
+def found_ends(sides: Sides, *, homeward: bool, timeout_ms: int) -> Results[TopicPartition, int]:
+    """The same with what open transactions have written, as far as leaders answer; the arguments are the same.
+
+    Raises:
+        SparkmirrorError: the source cannot be asked at all.
+    """
+    places, isolation = _copied(sides, homeward=homeward, timeout_ms=timeout_ms), Isolation.READ_UNCOMMITTED
+    return admin.find_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 
 
 def _copied(sides: Sides, *, homeward: bool, timeout_ms: int) -> list[TopicPartition]:
@@ -507,6 +531,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         unsure=unsure_in(operation),
         tried=places_in(operation),
         earlier=earlier_in(operation),
+        unasked=frozenset(() if operation is None else operation.facts.get(UNASKED, ())),
         lost=frozenset(
             (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost
         ),

@@ -22,7 +22,7 @@ from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import Seen, committed_before, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
-from sparkmirror.duties.lost_groups import NOT_PLACED
+from sparkmirror.duties.lost_groups import NOT_PLACED, OffsetsLog
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
@@ -46,8 +46,10 @@ from sparkmirror.failover.states import (
     NOT_TAKEN,
     TORN,
     TRIED,
+    UNASKED,
     UNSETTLED,
     UNSURE,
+    UNTOLD,
     Kind,
     Step,
     following,
@@ -63,6 +65,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import Advice, advice
 from sparkmirror.kafka.groups import (
     HAS_MEMBERS,
+    OFFSETS_TOPIC,
     TAKEN_BY_NONE,
     ChangedError,
     commit_offsets,
@@ -516,11 +519,45 @@ class Procedure:
             self._check_ends()
             self.remember_groups()
         elif operation.kind == Kind.SWITCHOVER.value or operation.facts.get("answers"):
-            with suppress(SparkmirrorError):  # a source that still answers knows better than the record
-                ends = look.source_ends(self._sides, committed=False, homeward=self._homeward, timeout_ms=look.ASK_MS)
-                self._operator.note(**changes(self._sides, ends, look.ASK_MS).facts)
-                self.remember_groups(look.ASK_MS)
+            with look.answering(self._sides) as sides:  # a source that still answers knows better than the record
+                if sides is not None:
+                    self._ask_again(sides)
         self.commit(self._decided)
+
+    def _ask_again(self, sides: Sides) -> None:
+        """Asks a source that answers, be it in part, of its logs and of its groups; what it does not say is told."""
+        untold = [*self._ask_of_logs(sides)]
+        source, unasked = self._aliases[0], chosen_groups.on_record(self._store.state)
+        try:
+            seen = self.remember_groups(look.ASK_MS, sides)
+        except SparkmirrorError as failure:
+            untold.append(f"groups could not be asked on {source} and go by what was seen last: {failure}")
+        else:
+            unasked = set(seen.unreadable)
+            untold += unread_groups(seen.unreadable, seen.asked.log, source)
+        with look.answering(sides) as still:
+            if still is None:  # it went meanwhile: a source that is gone says nothing, and nobody expects it to
+                return
+        self._operator.note(**{UNASKED: sorted(unasked), UNTOLD: untold})
+        for text in untold:
+            self._tell(text)
+
+    def _ask_of_logs(self, sides: Sides) -> Iterator[str]:
+        """Notes whether the source's logs are still those that were copied; gives of which that is not known."""
+        source = self._aliases[0]
+        try:
+            ends = look.found_ends(sides, homeward=self._homeward, timeout_ms=look.ASK_MS)
+            facts = changes(sides, ends.found, look.ASK_MS).facts
+        except SparkmirrorError as failure:
+            yield f"whether the logs of {source} are still those that were copied is not known: {failure}"
+            return
+        self._operator.note(**facts)
+        if ends.failed:
+            (place, why), *_ = sorted(ends.failed.items())
+            yield (
+                f"{len(ends.failed)} partitions of {source} have no leader that answers, {place} among them: what they "
+                f"took since they were seen last, and whether they have lost something, is not known ({why})"
+            )
 
     def _decided(self) -> tuple[moves.GroupMove, ...]:
         return moves.decide(look.sight(self._sides, self._maps, self._operator.operation))
@@ -684,7 +721,10 @@ class Procedure:
         is_planned = operation.kind == Kind.SWITCHOVER.value
         torn = [*self._again_before_what_was_lost(operation)]
         late = (*self.deny_again_at_the_end(), *self._late_at_the_source()) if is_planned else ()
-        seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
+        seen = (
+            *operation.facts.get(UNTOLD, ()),
+            *Changes.of(operation.facts).troubles(operation.source, operation.target),
+        )
         passed, decided = self._again_where_something_is_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)
         told = (*moves.kept(decided, operation.target), *moves.seen_before_a_loss(decided))
@@ -798,12 +838,13 @@ class Procedure:
         found = moves.forgotten(commits, decided, now)
         return [[group, *place, now[group][place].offset] for group, own in found.items() for place in own]
 
-    def remember_groups(self, timeout_ms: int | None = None) -> None:
+    def remember_groups(self, timeout_ms: int | None = None, sides: Sides | None = None) -> Seen:
         """Puts on record what groups have committed on the source now, and what they have no more.
 
         Args:
             timeout_ms: of each question, where there is haste: groups that do not answer go by what is on record.
                 Without, each group that the source lists has to answer, with what transactions commit for it.
+            sides: the flow's, connected in another way.
 
         Raises:
             SparkmirrorError: the source cannot be asked, or the target cannot be written to.
@@ -812,13 +853,12 @@ class Procedure:
         # Of any other group nothing is asked, so nothing of it changes on record.
         known = {one.key: one for one in recorded if chosen(one.group)}
         before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
-        by_back = UpstreamOffsets(self._sides, timeout_ms)
+        sides = self._sides if sides is None else sides
+        by_back = UpstreamOffsets(sides, timeout_ms)
         settled: Moved = {}
         with suppress(SparkmirrorError):  # that it cannot be read is told below
             settled = by_back.moved()
-        asked, log = committed_before(
-            self._sides, known, before, patience_ms, complete=timeout_ms is None, chosen=chosen
-        )
+        asked, log = committed_before(sides, known, before, patience_ms, complete=timeout_ms is None, chosen=chosen)
         offsets, back_ms, placed = asked.found, 0, NOT_PLACED
         parted = lost_groups.parted_in(self._store.state)
         try:
@@ -830,7 +870,7 @@ class Procedure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
             upstream = upstream_on_record(known, offsets)
-        origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), patience_ms)
+        origin = lost_groups.ask(sides.source, topics_of_gone(known, asked), patience_ms)
         seen = Seen(
             found=offsets,
             unreadable={group: str(why) for group, why in asked.failed.items()},
@@ -851,6 +891,7 @@ class Procedure:
         for group, why in sorted(asked.failed.items()):
             self._tell(f"group {group} does not answer on {self._aliases[0]} and goes by what was seen last: {why}")
         self._store.follow()
+        return seen
 
     # ------------------------------------------------------------------------------------------------ and the way back
 
@@ -942,6 +983,27 @@ def _do(operator: Operator, do: Callable[[Step, Operation], None], step: Step, o
     assert newest is not None
     times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
     operator.go_to(following(Kind(operation.kind), step), times=times)
+
+
+def unread_groups(unread: Mapping[str, str], log: OffsetsLog, source: str) -> Iterator[str]:
+    """What is told of groups of a source that answers, and that it has not said anything of.
+
+    Args:
+        unread: why, by group.
+        log: how far the topic with their offsets goes.
+        source: the cluster.
+    """
+    if unread:
+        names = sorted(unread)
+        yield (
+            f"{len(names)} groups do not answer on {source} and go by what was seen last: {plan.some(names)}: what "
+            f"they have read since is read again, and what they have set back is skipped ({unread[names[0]]})"
+        )
+    if log.silent:
+        yield (
+            f"{len(log.silent)} partitions of {OFFSETS_TOPIC} of {source} do not say how far they go: groups there "
+            "that are not on record are not known, and not moved"
+        )
 
 
 def _late_records(late: Mapping[TopicPartition, int], source: str) -> str:
