@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.records import FlowRecord
 from tests.failover.test_changed_home import Home, marked
 from tests.flow import offset_map
-from tests.flow.running import Running, commit, create_topic, until, write_file
+from tests.flow.running import Running, commit, committed, create_topic, until, write_file
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
@@ -88,3 +89,32 @@ def test_a_topic_that_is_added_while_the_flow_is_held_is_copied_from_its_begin_a
         assert report["divergent"] == []
         until(lambda: mirrored(cluster_b, more) == marked("more", 5), "copied from its begin")
         mirror.stop_in_time()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_groups_that_the_file_of_an_operation_leaves_out_are_moved_all_the_same_and_told(
+    cluster_a: LabCluster, cluster_b: LabCluster, topic, tmp_path
+):
+    """Also where the operation itself takes the flow from a driver that is dead: its file is not the flow's then."""
+    home = Home(cluster_a, cluster_b, topic("fewer-groups"), tmp_path, kept=False)
+    name, groups = home.name, [f"{home.name}-g1", f"{home.name}-g2"]
+    write(cluster_a, name, marked("old", 10))
+    commit(cluster_a, groups[0], name, {0: 4})
+    before = home.file.read_text()
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+        commit(cluster_a, groups[1], name, {0: 5})
+        home.file.write_text(before.replace(f"groups = {name}-.*\n", f"groups = {groups[0]}\n"))
+        words = ("--from", name, "--to", "b", "--dry-run")
+        refused = " ".join(sparkmirror("switchover", home.file, *words).stdout.split())
+        said = f"this file leaves out groups that {name}->b translates, by its record: they are moved all the same"
+        assert f"against it: {said}: {groups[1]}" in refused
+        mirror.kill_all()
+    commit(cluster_a, groups[1], name, {0: 7})
+    go = ("--from", name, "--to", "b", "--yes", "--force", "--report", str(tmp_path))
+    done = sparkmirror("failover", home.file, *go)
+    (report,) = (json.loads(one.read_text()) for one in tmp_path.glob("failover-*.json"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert [said in text for text in report["troubles"]] == [True]
+    assert [committed(cluster_b, group, home.copy) for group in groups] == [{0: 4}, {0: 7}]

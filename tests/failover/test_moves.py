@@ -10,6 +10,7 @@ import pytest
 from sparkmirror.failover.earlier import Earlier
 from sparkmirror.failover.moves import (
     SEEN_BEFORE,
+    SEEN_LAST,
     Count,
     Sight,
     Standing,
@@ -586,3 +587,11 @@ def test_a_place_whose_offset_the_source_has_lost_goes_by_what_was_seen_and_is_n
     assert (place.offset, place.exact, place.lost) == (105, False, True)
     assert seen_before_a_loss([move]) == (f"group g at {HERE}: the record itself, {SEEN_BEFORE}",)
     assert seen_before_a_loss(decide(sight(15))) == ()
+
+
+def test_no_place_of_a_group_is_exact_of_which_a_source_that_answers_has_said_nothing():
+    (move,) = decide(replace(sight(15), unasked=frozenset("g")))
+    (place,) = move.places
+    assert (place.offset, place.exact, place.text) == (105, False, f"the record itself, {SEEN_LAST}")
+    (move,) = decide(replace(sight(15), unasked=frozenset("h")))
+    assert move.places[0].exact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -69,12 +70,15 @@ class Scene:
 
 @contextmanager
 def silenced(target: LabCluster, name: str, directory: Path) -> Iterator[Scene]:
-    """The flow has seen both groups at 8; the broker has lost one commit of its group, and does not run."""
+    """The flow has seen both groups at 8; the broker has lost one commit of its group, and does not run.
+
+    Nor has a second partition of the topic, which is empty, a leader then.
+    """
     silent, other = group_of(name, 0), group_of(name, 1)
     with start("silent", brokers=3, config=ONE_REPLICA) as source:
         victim = coordinator(source, silent)
         assert victim != coordinator(source, other)
-        elections.create(source, name, [[coordinator(source, other)]])
+        elections.create(source, name, [[coordinator(source, other)], [victim]])
         file = write_file(directory / "mm2.properties", {name: source, "b": target}, {f"{name}->b": name}, SETTINGS)
         copy, internal = f"{name}.{name}", f"sparkmirror.{name}.b.internal"
         (broker,) = (one for one in source.brokers if one.node == victim)
@@ -93,14 +97,27 @@ def silenced(target: LabCluster, name: str, directory: Path) -> Iterator[Scene]:
 
 
 def test_a_failover_takes_a_group_whose_partition_is_silent_to_where_it_was_seen_last(cluster_b, topic, tmp_path):
+    """And others to where they are now, though a partition of the topic has no leader either."""
     name = topic("silent")
     with silenced(cluster_b, name, tmp_path) as scene:
+        scene.mirror.kill_all()
+        commit(scene.source, scene.other, name, {0: 9})
         words = ("--from", name, "--to", "b", "--force", "--yes", "--report", str(tmp_path))
         done = sparkmirror("failover", scene.file, *words)
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == 1, done.stdout + done.stderr
         assert f"group {scene.silent} does not answer on {name} and goes by what was seen last" in done.stdout
         moved = {group: committed(cluster_b, group, scene.copy) for group in (scene.silent, scene.other)}
-        assert moved == {scene.silent: {0: 8}, scene.other: {0: 8}}
+        assert moved == {scene.silent: {0: 8}, scene.other: {0: 9}}
+        (report,) = (json.loads(one.read_text()) for one in tmp_path.glob("failover-*.json"))
+        exact = {each["group"]: [place["exact"] for place in each["partitions"]] for each in report["groups"]}
+        assert exact == {scene.silent: [False], scene.other: [True]}
+        assert report["repeated_records"] is None
+        said = (
+            f"1 partitions of {name} have no leader that answers, {name}-1 among them",
+            f"1 groups do not answer on {name} and go by what was seen last: {scene.silent}",
+            f"1 partitions of {OFFSETS} of {name} do not say how far they go",
+        )
+        assert [any(text in trouble for trouble in report["troubles"]) for text in said] == [True] * 3
 
 
 @pytest.mark.long

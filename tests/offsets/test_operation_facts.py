@@ -73,10 +73,12 @@ SOUND: dict[str, Any] = {
     "times": {"STOPPING": [WHEN, WHEN + 1], "MOVING": [WHEN, WHEN + 2]},
     "torn": [[*PLACE, 8]],
     "tried": [["g", *PLACE, -1, 8, 9, 0]],
+    "unasked": ["g"],
     "unbrought": [PLACE],
     "unsettled": [[*PLACE, "no leader"]],
     "unsettled_forth": [PLACE],
     "unsure": [["g", *PLACE]],
+    "untold": ["whether its logs are the same is not known"],
 }
 
 

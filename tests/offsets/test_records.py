@@ -70,6 +70,8 @@ records: dict[str, st.SearchStrategy[Record]] = {
         topics=st.lists(_texts).map(tuple),
         topics_exclude=st.lists(_texts).map(tuple),
         homeward=st.booleans(),
+        groups=st.lists(_texts).map(tuple),
+        groups_exclude=st.lists(_texts).map(tuple),
         home_since_ms=_moments,
         home_generation=_numbers,
     ).map(lambda one: one if one.home_since_ms else replace(one, home_generation=0)),
@@ -207,6 +209,7 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 
 ADDED: dict[str, dict[str, Any]] = {
     "flow": {"tells_since_ms": 0, "exact_after": 0, "topics": (), "topics_exclude": (), "homeward": False}
+    | {"groups": (), "groups_exclude": ()}
     | {"home_since_ms": 0, "home_generation": 0},
     "segments": {"unguarded": False, "anew": False, "holes": NO_HOLES},
     "targets": {"holes": NO_HOLES},
@@ -219,6 +222,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "reached": UNKNOWN,
         "recovery_ms": UNKNOWN_MS,
         "cut": NO_OFFSET,
+        "copies_end": NO_OFFSET,
     },
     "event": {},
     "discover": {},

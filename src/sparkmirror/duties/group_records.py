@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from sparkmirror.duties import lost_groups
 from sparkmirror.duties.duty import Result, Sides
-from sparkmirror.duties.groups import Unreadable, refusal
+from sparkmirror.duties.groups import Unreadable, untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_ASKED, NOT_PARTED, NOT_PLACED, Asked, Merged, OffsetsLog, Parted, Placed
 from sparkmirror.duties.notes import Notes
@@ -35,7 +35,7 @@ from sparkmirror.kafka.groups import OFFSETS_TOPIC, UNLISTED_MS, Offsets, fetch_
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import TopicFilter, group_filter
+from sparkmirror.naming import group_filter
 from sparkmirror.offsets import condensing
 from sparkmirror.offsets.group_records import ExactTarget, GroupLeft, GroupSeen, GroupsSeen, UpstreamOffset
 from sparkmirror.offsets.left_offsets import KnownOffsets, Moved, came_back, renewed
@@ -171,6 +171,10 @@ Action = Remember | Unreadable | NoUpstream | MetadataLeftOut | LeftBehind | Off
 
 Translate: TypeAlias = Callable[[TopicPartition, int], ExactTarget | None]
 """What an offset of the source is on the target, where that is known exactly."""
+
+
+Chooses: TypeAlias = Callable[[str], bool]
+"""Whether a group of that name is asked."""
 
 
 def untold(_place: TopicPartition, _offset: int) -> ExactTarget | None:
@@ -325,7 +329,12 @@ def _answered(known: Mapping[str, GroupSeen], found: Container[str]) -> Iterator
 
 
 def committed_now(
-    sides: Sides, known: Mapping[str, GroupSeen], timeout_ms: int, *, complete: bool = False
+    sides: Sides,
+    known: Mapping[str, GroupSeen],
+    timeout_ms: int,
+    *,
+    complete: bool = False,
+    chosen: Chooses | None = None,
 ) -> Results[str, Offsets]:
     """What the groups that the flow translates have committed on the source: all that it lists, and all on record.
 
@@ -335,17 +344,19 @@ def committed_now(
         timeout_ms: of each question.
         complete: whether each group has to answer, those that are listed with what transactions commit for them, and
             none may be missing in the list.
+        chosen: says which groups are asked; without, those of the flow as it is configured.
 
     Raises:
         SparkmirrorError: the source cannot be asked; or not all groups, or one of them, if ``complete``.
     """
+    chosen = group_filter(sides.flow).matches if chosen is None else chosen
     listed = list_groups(sides.source, timeout_ms, complete=complete)
-    chosen = [name for name, listing in listed.items() if refusal(sides.flow, listing) is None]
+    names = [name for name, listing in listed.items() if chosen(name) and untranslatable(listing) is None]
     fetch_ms = timeout_ms if complete else min(timeout_ms, LISTED_MS)
-    fetched = fetch_offsets(sides.source, chosen, fetch_ms, stable=complete)
+    fetched = fetch_offsets(sides.source, names, fetch_ms, stable=complete)
     if complete:
         fetched.complete()
-    unlisted = _unlisted(known, listed, group_filter(sides.flow))
+    unlisted = _unlisted(known, listed, chosen)
     others = fetch_offsets(sides.source, unlisted, min(timeout_ms, UNLISTED_MS))
     if complete:
         others.complete()
@@ -353,7 +364,13 @@ def committed_now(
 
 
 def committed_before(
-    sides: Sides, known: Mapping[str, GroupSeen], before: GroupsSeen, timeout_ms: int, *, complete: bool = False
+    sides: Sides,
+    known: Mapping[str, GroupSeen],
+    before: GroupsSeen,
+    timeout_ms: int,
+    *,
+    complete: bool = False,
+    chosen: Chooses | None = None,
 ) -> tuple[Results[str, Offsets], OffsetsLog]:
     """What groups have committed, and how far the topic with their offsets went after that.
 
@@ -366,13 +383,14 @@ def committed_before(
         before: when that was asked for.
         timeout_ms: of each question.
         complete: as for `committed_now`.
+        chosen: likewise.
 
     Raises:
         SparkmirrorError: as `committed_now`.
     """
     fetched, log = lost_groups.ask_with_lost(
         sides.source,
-        lambda: committed_now(sides, known, timeout_ms, complete=complete),
+        lambda: committed_now(sides, known, timeout_ms, complete=complete, chosen=chosen),
         before,
         timeout_ms if complete else min(timeout_ms, UNLISTED_MS),
     )
@@ -386,10 +404,10 @@ def committed_before(
     return fetched, log
 
 
-def _unlisted(known: Mapping[str, GroupSeen], listed: Container[str], chosen: TopicFilter) -> list[str]:
+def _unlisted(known: Mapping[str, GroupSeen], listed: Container[str], chosen: Chooses) -> list[str]:
     """Groups on record that no broker lists: deleted, or in a partition of ``__consumer_offsets`` without a leader."""
     names = {one.group for one in known.values()}
-    return sorted(name for name in names if name not in listed and chosen.matches(name))
+    return sorted(name for name in names if name not in listed and chosen(name))
 
 
 def _both(one: Results[str, Offsets], other: Results[str, Offsets]) -> Results[str, Offsets]:

@@ -45,7 +45,6 @@ from sparkmirror.kafka.groups import Offsets
 from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import group_filter
 from sparkmirror.offsets.group_commits import Commits, landed, merged
 from sparkmirror.offsets.group_records import FlowCommit, GroupSeen, GroupsSeen, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
@@ -549,8 +548,8 @@ def _committed_here(forth: Sides, back: Sides, operation: Operation | None, *, s
 def _chosen(back: Sides) -> tuple[GroupSeen, ...]:
     """What is on record of the groups that the flow back translates."""
     assert back.store is not None
-    chosen = group_filter(back.flow)
-    return tuple(one for one in back.store.state.groups.values() if chosen.matches(one.group))
+    chosen = look.chooser_of(back)
+    return tuple(one for one in back.store.state.groups.values() if chosen(one.group))
 
 
 def _gone(
@@ -561,7 +560,7 @@ def _gone(
     A group that the operation has moved needs it no more; what it had not even then is on the operation's record.
     """
     assert forth.store is not None
-    chosen, here = group_filter(back.flow), {there: name for name, there in names(forth, back).items()}
+    chosen, here = look.chooser_of(back), {there: name for name, there in names(forth, back).items()}
     facts = {} if operation is None else operation.facts
     moved = look.moved_by(operation)
     rows = [*facts.get(GONE, [])] + [
@@ -573,7 +572,7 @@ def _gone(
     found: dict[str, set[TopicPartition]] = {}
     for group, topic, number in rows:
         place = TopicPartition(topic, number)
-        if chosen.matches(group) and place not in offsets.get(group, {}):
+        if chosen(group) and place not in offsets.get(group, {}):
             found.setdefault(group, set()).add(place)
     return {group: frozenset(places) for group, places in found.items()}
 
@@ -605,8 +604,8 @@ def _apart(state: JournalState) -> frozenset[str]:
 def unchosen(forth: Sides, back: Sides) -> tuple[str, ...]:
     """What is told of groups that operations have taken here, and that the flow back does not translate."""
     assert forth.store is not None
-    chosen = group_filter(back.flow)
-    names = sorted({one.group for one in forth.store.state.left.values() if not chosen.matches(one.group)})
+    chosen = look.chooser_of(back)
+    names = sorted({one.group for one in forth.store.state.left.values() if not chosen(one.group)})
     if not names:
         return ()
     here, there = back.flow.source.alias, back.flow.target.alias

@@ -8,16 +8,17 @@ Heartbeats are left out: mirrors write them without end, and nobody misses one.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties import topics
+from sparkmirror.duties.chosen_groups import chooser
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty, never_mirrored
-from sparkmirror.duties.groups import refusal
+from sparkmirror.duties.groups import untranslatable
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.past_markers import at_last
@@ -27,7 +28,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNSETTLED
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNASKED, UNSETTLED
 from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -44,7 +45,7 @@ from sparkmirror.kafka.groups import (
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import group_filter, policy_for
+from sparkmirror.naming import policy_for
 from sparkmirror.offsets.group_commits import landed, merged
 from sparkmirror.offsets.group_records import UpstreamOffset, commits_of, tried_of
 from sparkmirror.offsets.ledger import Operation
@@ -269,7 +270,7 @@ def _source(sides: Sides, *, homeward: bool) -> SourceState:
     listed, others, unlisted = GroupList({}), tuple[GroupListing, ...](), ""
     try:
         groups = list_groups(sides.source, REACH_MS if asked.failed else timeout_ms)
-        listed, others = _chosen(sides.flow, groups), untranslated(sides.flow, groups)
+        listed, others = _chosen(sides, groups), untranslated(sides.flow, groups, _state(sides))
     except SparkmirrorError as failure:
         unlisted = str(failure)
     time.sleep(PRODUCING_SECONDS)
@@ -284,6 +285,20 @@ def _source(sides: Sides, *, homeward: bool) -> SourceState:
         silent={place: str(why) for place, why in asked.failed.items()},
         unlisted=unlisted,
     )
+
+
+@contextmanager
+def answering(sides: Sides) -> Iterator[Sides | None]:
+    """The same, connected by way of a broker of the source that answers; None where it is gone or another cluster."""
+    try:
+        check_source(sides)
+    except LinkError:
+        with _by_another_broker(sides) as found:
+            yield found
+    except SparkmirrorError:
+        yield None
+    else:
+        yield sides
 
 
 @contextmanager
@@ -351,6 +366,16 @@ def source_ends(
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 
 
+def found_ends(sides: Sides, *, homeward: bool, timeout_ms: int) -> Results[TopicPartition, int]:
+    """The same with what open transactions have written, as far as leaders answer; the arguments are the same.
+
+    Raises:
+        SparkmirrorError: the source cannot be asked at all.
+    """
+    places, isolation = _copied(sides, homeward=homeward, timeout_ms=timeout_ms), Isolation.READ_UNCOMMITTED
+    return admin.find_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
+
+
 def _copied(sides: Sides, *, homeward: bool, timeout_ms: int) -> list[TopicPartition]:
     """The partitions that the flow copies; the arguments are those of `source_ends`."""
     flow, listed = sides.flow, admin.list_topics(sides.source, timeout_ms=timeout_ms)
@@ -359,7 +384,7 @@ def _copied(sides: Sides, *, homeward: bool, timeout_ms: int) -> list[TopicParti
 
 
 def chosen_groups(sides: Sides, timeout_ms: int | None = None, *, complete: bool = False) -> GroupList:
-    """The source's groups that the flow translates.
+    """The source's groups that an operation of the flow deals with.
 
     Args:
         sides: the flow and its clusters.
@@ -370,25 +395,41 @@ def chosen_groups(sides: Sides, timeout_ms: int | None = None, *, complete: bool
         SparkmirrorError: the source cannot be asked, or the list is not complete.
     """
     timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    return _chosen(sides.flow, list_groups(sides.source, timeout_ms, complete=complete))
+    return _chosen(sides, list_groups(sides.source, timeout_ms, complete=complete))
 
 
-def _chosen(flow: FlowConfig, listed: GroupList) -> GroupList:
-    chosen = {name: listing for name, listing in listed.items() if refusal(flow, listing) is None}
+def chooser_of(sides: Sides) -> Callable[[str], bool]:
+    """Says of a group's name whether an operation of the flow deals with it.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    return chooser(sides.flow, _state(sides))
+
+
+def _state(sides: Sides) -> JournalState | None:
+    return None if sides.store is None else sides.store.state
+
+
+def _chosen(sides: Sides, listed: GroupList) -> GroupList:
+    named = chooser_of(sides)
+    chosen = {name: each for name, each in listed.items() if named(name) and untranslatable(each) is None}
     return GroupList(chosen, listed.leaderless)
 
 
-def untranslated(flow: FlowConfig, listed: Mapping[str, GroupListing]) -> tuple[GroupListing, ...]:
+def untranslated(
+    flow: FlowConfig, listed: Mapping[str, GroupListing], state: JournalState | None = None
+) -> tuple[GroupListing, ...]:
     """The groups that the flow chooses by their names, and whose kind has no offsets to translate."""
     kinds = (GroupKind.SHARE, GroupKind.STREAMS)
-    named = group_filter(flow)
-    return tuple(each for name, each in sorted(listed.items()) if each.kind in kinds and named.matches(name))
+    named = chooser(flow, state)
+    return tuple(each for name, each in sorted(listed.items()) if each.kind in kinds and named(name))
 
 
 def offsets_now(
     sides: Sides, timeout_ms: int | None = None, *, stable: bool = False, known: Collection[str] = ()
 ) -> dict[str, Offsets]:
-    """What the source's groups that the flow translates have committed.
+    """What the source's groups that an operation of the flow deals with have committed.
 
     Args:
         sides: the flow and its clusters.
@@ -400,9 +441,9 @@ def offsets_now(
         SparkmirrorError: the source cannot be asked, a group's offsets cannot be read, or not all groups can be listed.
     """
     timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    listed, named = list_groups(sides.source, timeout_ms, complete=True), group_filter(sides.flow)
-    chosen = sorted(name for name, listing in listed.items() if refusal(sides.flow, listing) is None)
-    hidden = sorted(name for name in known if name not in listed and named.matches(name))
+    listed, named = list_groups(sides.source, timeout_ms, complete=True), chooser_of(sides)
+    chosen = sorted(_chosen(sides, listed))
+    hidden = sorted(name for name in known if name not in listed and named(name))
     found = fetch_offsets(sides.source, chosen, timeout_ms, stable=stable).complete()
     others = fetch_offsets(sides.source, hidden, min(timeout_ms, ASK_MS), stable=stable).complete()
     return {**found, **{name: own for name, own in others.items() if own}}
@@ -449,7 +490,9 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
     assert sides.store is not None  # a flow that was never started has no operation
     sides.store.follow()
     state = sides.store.state
-    offsets, seen_ms = on_record(state)
+    recorded, seen_ms = on_record(state)
+    named = chooser_of(sides)
+    offsets = {group: own for group, own in recorded.items() if named(group)}
     places = {place for own in offsets.values() for place in own}
     names = {place.topic for place in places}
     renamed = {name: topics.remote_topic(flow, name) for name in topics.read(flow, names, state.progress)}
@@ -488,6 +531,7 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         unsure=unsure_in(operation),
         tried=places_in(operation),
         earlier=earlier_in(operation),
+        unasked=frozenset(() if operation is None else operation.facts.get(UNASKED, ())),
         lost=frozenset(
             (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost
         ),

@@ -95,6 +95,7 @@ class Sight:
         parted: where logs of the source part from what was copied of them.
         earlier: where groups stood that the operation itself has moved.
         lost: groups and partitions where the source has lost what was committed, and `offsets` is what was seen before.
+        unasked: groups of which a source that answers has not said what they have there now.
         unsure: places of which nobody knows whether the operation has moved them; `moved` has their groups too.
         tried: places that it was about to change when it was broken off, of groups that it has moved in part.
         unsettled: source partitions of which more may have been copied than is on record, since the target's log could
@@ -125,6 +126,7 @@ class Sight:
     tried: Open = field(default_factory=lambda: NONE_OPEN)
     earlier: Earlier = NOTHING_EARLIER
     lost: frozenset[tuple[str, TopicPartition]] = frozenset()
+    unasked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,7 +364,7 @@ def decide(sight: Sight) -> tuple[GroupMove, ...]:
             group=group,
             seen_ms=sight.seen_ms[group],
             places=tuple(
-                with_lost(with_again(_place(sight, group, partition), group, sight.earlier), group, sight.lost)
+                _as_it_is_known(sight, group, _place(sight, group, partition))
                 for partition in sorted(sight.offsets[group])
             ),
             hindrance=sight.there.hindrance(group),
@@ -585,6 +587,7 @@ SEEN_BEFORE = (
     "by what was seen of the group before __consumer_offsets lost its end there: later commits are lost. Where the "
     "topic has lost its end too, it goes on there, and copies of what was lost that it had not read are skipped"
 )
+SEEN_LAST = "by what was seen of the group last: what it has now where it leaves could not be asked"
 USED = "committed there since the group was moved: left there"
 MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
 MOVED_OR_NOT = "others have committed there, and whether the group had been moved by then is not known"
@@ -654,6 +657,18 @@ def with_again(place: MovedPlace, group: str, earlier: Earlier) -> MovedPlace:
     if not place.again and (not moved or place.used or place.offset == NO_OFFSET):
         return place
     return replace(place, exact=False, text=f"{place.text}, {MOVED_AGAIN}")
+
+
+def _as_it_is_known(sight: Sight, group: str, place: MovedPlace) -> MovedPlace:
+    known = with_lost(with_again(place, group, sight.earlier), group, sight.lost)
+    return with_unasked(known) if group in sight.unasked else known
+
+
+def with_unasked(place: MovedPlace) -> MovedPlace:
+    """The same for a group that may have committed something else since on the cluster that it leaves: not exact."""
+    if place.target is None or place.offset == NO_OFFSET:
+        return place
+    return replace(place, exact=False, text=f"{place.text}, {SEEN_LAST}")
 
 
 def with_lost(place: MovedPlace, group: str, lost: Collection[tuple[str, TopicPartition]]) -> MovedPlace:

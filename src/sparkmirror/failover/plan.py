@@ -266,6 +266,22 @@ def without_since(flow: FlowName, topics: Sequence[str]) -> tuple[str, ...]:
     return (f"{said}: {then}: {some(topics)} ({remedy})",)
 
 
+def groups_without_since(flow: FlowName, groups: Sequence[str]) -> tuple[str, ...]:
+    """What is told of groups that a flow translates, and that the file leaves out since."""
+    if not groups:
+        return ()
+    said = f"this file leaves out groups that {flow} translates, by its record: they are moved all the same"
+    return (f"{said}: {some(groups)} (give the file that it runs with, or run it with this one first)",)
+
+
+def groups_without(flow: FlowName, groups: Sequence[str]) -> tuple[str, ...]:
+    """What is told of groups that are on record still, and that a flow does not translate any more."""
+    if not groups:
+        return ()
+    said = f"neither this file nor the newest run of {flow} translates groups that are on record: they are not moved"
+    return (f"{said}: {some(groups)}",)
+
+
 def some(names: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

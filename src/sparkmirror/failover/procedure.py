@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from sparkmirror.duties import lost_groups, topics
+from sparkmirror.duties import chosen_groups, lost_groups, topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
 from sparkmirror.duties.group_records import Seen, committed_before, copied_ids, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
-from sparkmirror.duties.lost_groups import NOT_PLACED
+from sparkmirror.duties.lost_groups import NOT_PLACED, OffsetsLog
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, fence, lifted, look, moves, plan
+from sparkmirror.failover import comparison, fence, lifted, look, moves, narrowed, plan
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
@@ -46,8 +46,10 @@ from sparkmirror.failover.states import (
     NOT_TAKEN,
     TORN,
     TRIED,
+    UNASKED,
     UNSETTLED,
     UNSURE,
+    UNTOLD,
     Kind,
     Step,
     following,
@@ -63,6 +65,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import Advice, advice
 from sparkmirror.kafka.groups import (
     HAS_MEMBERS,
+    OFFSETS_TOPIC,
     TAKEN_BY_NONE,
     ChangedError,
     commit_offsets,
@@ -516,11 +519,45 @@ class Procedure:
             self._check_ends()
             self.remember_groups()
         elif operation.kind == Kind.SWITCHOVER.value or operation.facts.get("answers"):
-            with suppress(SparkmirrorError):  # a source that still answers knows better than the record
-                ends = look.source_ends(self._sides, committed=False, homeward=self._homeward, timeout_ms=look.ASK_MS)
-                self._operator.note(**changes(self._sides, ends, look.ASK_MS).facts)
-                self.remember_groups(look.ASK_MS)
+            with look.answering(self._sides) as sides:  # a source that still answers knows better than the record
+                if sides is not None:
+                    self._ask_again(sides)
         self.commit(self._decided)
+
+    def _ask_again(self, sides: Sides) -> None:
+        """Asks a source that answers, be it in part, of its logs and of its groups; what it does not say is told."""
+        untold = [*self._ask_of_logs(sides)]
+        source, unasked = self._aliases[0], chosen_groups.on_record(self._store.state)
+        try:
+            seen = self.remember_groups(look.ASK_MS, sides)
+        except SparkmirrorError as failure:
+            untold.append(f"groups could not be asked on {source} and go by what was seen last: {failure}")
+        else:
+            unasked = set(seen.unreadable)
+            untold += unread_groups(seen.unreadable, seen.asked.log, source)
+        with look.answering(sides) as still:
+            if still is None:  # it went meanwhile: a source that is gone says nothing, and nobody expects it to
+                return
+        self._operator.note(**{UNASKED: sorted(unasked), UNTOLD: untold})
+        for text in untold:
+            self._tell(text)
+
+    def _ask_of_logs(self, sides: Sides) -> Iterator[str]:
+        """Notes whether the source's logs are still those that were copied; gives of which that is not known."""
+        source = self._aliases[0]
+        try:
+            ends = look.found_ends(sides, homeward=self._homeward, timeout_ms=look.ASK_MS)
+            facts = changes(sides, ends.found, look.ASK_MS).facts
+        except SparkmirrorError as failure:
+            yield f"whether the logs of {source} are still those that were copied is not known: {failure}"
+            return
+        self._operator.note(**facts)
+        if ends.failed:
+            (place, why), *_ = sorted(ends.failed.items())
+            yield (
+                f"{len(ends.failed)} partitions of {source} have no leader that answers, {place} among them: what they "
+                f"took since they were seen last, and whether they have lost something, is not known ({why})"
+            )
 
     def _decided(self) -> tuple[moves.GroupMove, ...]:
         return moves.decide(look.sight(self._sides, self._maps, self._operator.operation))
@@ -684,7 +721,10 @@ class Procedure:
         is_planned = operation.kind == Kind.SWITCHOVER.value
         torn = [*self._again_before_what_was_lost(operation)]
         late = (*self.deny_again_at_the_end(), *self._late_at_the_source()) if is_planned else ()
-        seen = Changes.of(operation.facts).troubles(operation.source, operation.target)
+        seen = (
+            *operation.facts.get(UNTOLD, ()),
+            *Changes.of(operation.facts).troubles(operation.source, operation.target),
+        )
         passed, decided = self._again_where_something_is_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)
         told = (*moves.kept(decided, operation.target), *moves.seen_before_a_loss(decided))
@@ -744,7 +784,9 @@ class Procedure:
             what = f"whether records or commits came to {source} after the flow was stopped is not known"
             return (f"{what}, nor whether groups have members there: {failure}",)
         known, _ = look.on_record(state)
-        now = lost_groups.with_lost(state.groups.values(), found, log)
+        chosen = look.chooser_of(self._sides)
+        recorded = (one for one in state.groups.values() if chosen(one.group))
+        now = lost_groups.with_lost(recorded, found, log)
         changed = sorted(name for name, own in now.offsets.items() if own != known.get(name, {}))
         records = [_late_records(late, source)] if late else []
         commits = (_late_commit(name, source, self._sides.target.alias) for name in changed)
@@ -777,14 +819,18 @@ class Procedure:
         self._operator.note(problems=problems, **{FORGOTTEN: forgotten})
 
     def left_out_since(self) -> tuple[str, ...]:
-        """What is said of topics that the flow was copying, and that the file of this command leaves out."""
-        flow, state = self._sides.flow, self._store.state
-        return plan.without_since(flow.name, topics.left_out_since(flow, state.flow, state.progress))
+        """What is said of topics and groups that the flow deals with, and that the file of this command leaves out."""
+        return narrowed.since(self._sides.flow, self._store.state)
 
     def _forgotten(self, decided: Sequence[moves.GroupMove]) -> list[list[Any]]:
         """Groups and partitions that are not on record any more, and still have the flow's offset on the target."""
         self._store.follow()
-        commits = commits_of(self._store.state.committed.values())
+        unasked = chosen_groups.left_out(self._sides.flow, self._store.state)
+        commits = {
+            group: own
+            for group, own in commits_of(self._store.state.committed.values()).items()
+            if group not in unasked
+        }
         groups = sorted(moves.forgotten(commits, decided))
         if not groups:
             return []
@@ -792,23 +838,27 @@ class Procedure:
         found = moves.forgotten(commits, decided, now)
         return [[group, *place, now[group][place].offset] for group, own in found.items() for place in own]
 
-    def remember_groups(self, timeout_ms: int | None = None) -> None:
+    def remember_groups(self, timeout_ms: int | None = None, sides: Sides | None = None) -> Seen:
         """Puts on record what groups have committed on the source now, and what they have no more.
 
         Args:
             timeout_ms: of each question, where there is haste: groups that do not answer go by what is on record.
                 Without, each group that the source lists has to answer, with what transactions commit for it.
+            sides: the flow's, connected in another way.
 
         Raises:
             SparkmirrorError: the source cannot be asked, or the target cannot be written to.
         """
-        at, known = now_ms(), self._store.state.groups
+        at, chosen, recorded = now_ms(), look.chooser_of(self._sides), self._store.state.groups.values()
+        # Of any other group nothing is asked, so nothing of it changes on record.
+        known = {one.key: one for one in recorded if chosen(one.group)}
         before, patience_ms = self._store.state.groups_seen or GroupsSeen(time_ms=0), timeout_ms or self._timeout_ms
-        by_back = UpstreamOffsets(self._sides, timeout_ms)
+        sides = self._sides if sides is None else sides
+        by_back = UpstreamOffsets(sides, timeout_ms)
         settled: Moved = {}
         with suppress(SparkmirrorError):  # that it cannot be read is told below
             settled = by_back.moved()
-        asked, log = committed_before(self._sides, known, before, patience_ms, complete=timeout_ms is None)
+        asked, log = committed_before(sides, known, before, patience_ms, complete=timeout_ms is None, chosen=chosen)
         offsets, back_ms, placed = asked.found, 0, NOT_PLACED
         parted = lost_groups.parted_in(self._store.state)
         try:
@@ -820,7 +870,7 @@ class Procedure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
             upstream = upstream_on_record(known, offsets)
-        origin = lost_groups.ask(self._sides.source, topics_of_gone(known, asked), patience_ms)
+        origin = lost_groups.ask(sides.source, topics_of_gone(known, asked), patience_ms)
         seen = Seen(
             found=offsets,
             unreadable={group: str(why) for group, why in asked.failed.items()},
@@ -833,12 +883,15 @@ class Procedure:
             parted=parted,
         )
         found = news(known, before, seen, upstream)
-        self._store.write([*found.seen, found.at], tombstones=found.gone)
+        unread = {one.group: before.read_ms(one.group) for one in recorded if one.key not in known}
+        at_now = replace(found.at, unread={**found.at.unread, **unread})
+        self._store.write([*found.seen, at_now], tombstones=found.gone)
         for each in lost(known, before, seen):
             self._tell(each.text(self._aliases[0]))
         for group, why in sorted(asked.failed.items()):
             self._tell(f"group {group} does not answer on {self._aliases[0]} and goes by what was seen last: {why}")
         self._store.follow()
+        return seen
 
     # ------------------------------------------------------------------------------------------------ and the way back
 
@@ -930,6 +983,27 @@ def _do(operator: Operator, do: Callable[[Step, Operation], None], step: Step, o
     assert newest is not None
     times = {**newest.facts.get("times", {}), step.name: [began, now_ms()]}
     operator.go_to(following(Kind(operation.kind), step), times=times)
+
+
+def unread_groups(unread: Mapping[str, str], log: OffsetsLog, source: str) -> Iterator[str]:
+    """What is told of groups of a source that answers, and that it has not said anything of.
+
+    Args:
+        unread: why, by group.
+        log: how far the topic with their offsets goes.
+        source: the cluster.
+    """
+    if unread:
+        names = sorted(unread)
+        yield (
+            f"{len(names)} groups do not answer on {source} and go by what was seen last: {plan.some(names)}: what "
+            f"they have read since is read again, and what they have set back is skipped ({unread[names[0]]})"
+        )
+    if log.silent:
+        yield (
+            f"{len(log.silent)} partitions of {OFFSETS_TOPIC} of {source} do not say how far they go: groups there "
+            "that are not on record are not known, and not moved"
+        )
 
 
 def _late_records(late: Mapping[TopicPartition, int], source: str) -> str:

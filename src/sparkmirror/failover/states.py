@@ -121,6 +121,15 @@ NOT_TAKEN = "not_taken"
 """The fact that has the groups whose offsets the cluster that they are moved to does not take, and why."""
 
 
+UNASKED = "unasked"
+"""The fact that has the groups of which a source that answers has not said what they have there now: they go by what
+was seen last."""
+
+
+UNTOLD = "untold"
+"""The fact that has what such a source has not said, a line for each, for people."""
+
+
 BROUGHT = "brought"
 """The fact of a failback that has how far the logs went into which records had been brought when groups were moved, as
 ``brought.rows_of``."""

@@ -16,14 +16,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
-from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import placed_in
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, doubt, failback, fence, lifted, look, moves, plan, unbrought
+from sparkmirror.failover import comparison, doubt, failback, fence, lifted, look, moves, narrowed, plan, unbrought
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
@@ -186,7 +185,7 @@ class Desk:
         state = self._store.state
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
         own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
-        without = plan.without_since(flow.name, topics.left_out_since(flow, state.flow, state.progress))
+        without = narrowed.since(flow, state, source.listed)
         return plan.decide(
             kind,
             str(flow.name),
@@ -206,7 +205,7 @@ class Desk:
                 *_changed(self._sides, source),
                 *(_denied(self._sides, source, state, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
-                *plan.without(flow.name, topics.left_out(flow, state.progress)),
+                *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
                 *plan.unseen_losses(flow.name, state.groups_seen),
                 *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
@@ -563,19 +562,16 @@ class BackDesk(Desk):
                 *_elsewhere(str(forth.name), self._store.state),
                 *_stopped(str(back.name), state, self._store.state, self._file),
                 *_unfenceable(self._back, source, options),
-                *plan.without_since(back.name, topics.left_out_since(back, state.flow, state.progress)),
+                *narrowed.since(back, state, source.listed),
             ),
             notes=(
-                *plan.without_since(
-                    forth.name,
-                    topics.left_out_since(forth, self._store.state.flow, self._store.state.progress),
-                ),
+                *narrowed.since(forth, self._store.state),
                 *seen.troubles(back.source.alias, forth.source.alias),
                 *doubt.said_of(doubtful, str(back.name)),
                 *failback.unchosen(self._sides, self._back),
                 *failback.said_of_strangers(self._sides, self._back, decided),
-                *plan.without(forth.name, topics.left_out(forth, self._store.state.progress)),
-                *plan.without(back.name, topics.left_out(back, state.progress)),
+                *narrowed.before(forth, self._store.state),
+                *narrowed.before(back, state),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
                 *((_left_behind(forth, back, [str(place) for place in sorted(others)]),) if others else ()),

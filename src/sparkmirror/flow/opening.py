@@ -185,7 +185,7 @@ def open_without_source(config: FlowConfig, target: Cluster, file: str, run: str
         raise never_started(config, file)
     target_id = admin.cluster_id(target, config.admin_timeout_ms)
     _flow_record(config, known.source_id, target_id, store, file)
-    return _take(config, known.source_id, target, target_id, store, file, run, elsewhere=True)
+    return _take(config, known.source_id, target, target_id, store, file, run, elsewhere=True, copies=False)
 
 
 def never_started(config: FlowConfig, file: str) -> ConfigError:
@@ -224,8 +224,12 @@ def _take(
     run: str,
     *,
     elsewhere: bool,
+    copies: bool = True,
 ) -> Opened:
-    """Says on the control topic who has the flow now, and gets its producer ids."""
+    """Says on the control topic who has the flow now, and gets its producer ids.
+
+    One that copies nothing leaves on record what the newest run copies and translates: its file may be another one.
+    """
     timeout_ms = config.admin_timeout_ms
     signs = Signs(target, control_topic(config.name), run, timeout_ms)
     control_offset = signs.announce()
@@ -235,6 +239,7 @@ def _take(
     store.follow()
     store.remembers = True
     record = _flow_record(config, source_id, target_id, store, file)
+    record = record if copies else _configured_as(record, store.state.flow)
     clean, exact_after = store.state.ended_cleanly, store.state.exact_after
     writers = Writers(
         target,
@@ -368,6 +373,18 @@ def naming_of(config: FlowConfig) -> str:
     return f"{policy.name} {policy.separator}" if policy.kind is PolicyKind.DEFAULT else policy.name
 
 
+def _configured_as(record: FlowRecord, known: FlowRecord | None) -> FlowRecord:
+    assert known is not None  # a flow that was never started is not taken without its source
+    return replace(
+        record,
+        topics=known.topics,
+        topics_exclude=known.topics_exclude,
+        homeward=known.homeward,
+        groups=known.groups,
+        groups_exclude=known.groups_exclude,
+    )
+
+
 def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Store, file: str) -> FlowRecord:
     naming, known = naming_of(config), store.state.flow
     if store.state.later:
@@ -401,6 +418,8 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
         topics=config.topics,
         topics_exclude=config.topics_exclude,
         homeward=config.homeward,
+        groups=config.groups.include,
+        groups_exclude=config.groups.exclude,
         home_since_ms=known.home_since_ms if known is not None else 0,
         home_generation=known.home_generation if known is not None else 0,
     )

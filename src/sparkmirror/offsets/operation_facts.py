@@ -165,10 +165,12 @@ FACTS: Mapping[str, Reader] = {
     "times": _by_name(_row(moment, moment), _step),
     "torn": _all(_row(*_PLACE, signed)),
     "tried": _all(_row(text, *_PLACE, signed, signed, signed, count)),
+    "unasked": texts,
     "unbrought": _PLACES,
     "unsettled": _all(_row(*_PLACE, text)),
     "unsettled_forth": _PLACES,
     "unsure": _all(_row(text, *_PLACE)),
+    "untold": texts,
 }
 
 

@@ -74,6 +74,7 @@ class FlowRecord:
         exact_after: as in `Stopped`, when this run began; what it has put on record since is not in doubt.
         topics, topics_exclude: which topics this run copies, as it is configured.
         homeward: whether it also brings home what others wrote to copies.
+        groups, groups_exclude: which groups this run translates, as it is configured.
         home_since_ms: what the record of the flow the other way had as its `tells_since_ms` when this flow brought home
             last: it tells that record from another one, and is compared with nothing else. 0: never.
         home_generation: the first generation under that record: positions of older ones in its copies are of another.
@@ -90,6 +91,8 @@ class FlowRecord:
     topics: tuple[str, ...] = ()
     topics_exclude: tuple[str, ...] = ()
     homeward: bool = False
+    groups: tuple[str, ...] = ()
+    groups_exclude: tuple[str, ...] = ()
     home_since_ms: int = 0
     home_generation: int = 0
 
@@ -116,6 +119,8 @@ class FlowRecord:
                 "topics": list(self.topics),
                 "topics_exclude": list(self.topics_exclude),
                 "homeward": self.homeward,
+                "groups": list(self.groups),
+                "groups_exclude": list(self.groups_exclude),
                 **tells,
                 **doubt,
                 **home,
@@ -603,6 +608,8 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         topics=texts(data.get("topics", [])),
         topics_exclude=texts(data.get("topics_exclude", [])),
         homeward=flag(data.get("homeward", False)),
+        groups=texts(data.get("groups", [])),
+        groups_exclude=texts(data.get("groups_exclude", [])),
         home_since_ms=moment(data.get("home_since_ms", 0)),
         home_generation=count(data.get("home_generation", 0)),
     )
