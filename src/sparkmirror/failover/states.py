@@ -121,6 +121,10 @@ NOT_TAKEN = "not_taken"
 """The fact that has the groups whose offsets the cluster that they are moved to does not take, and why."""
 
 
+STRANGE = "strange"
+"""The fact that has the topics that were on record and that the flow has nothing to do with: cluster and name."""
+
+
 BROUGHT = "brought"
 """The fact of a failback that has how far the logs went into which records had been brought when groups were moved, as
 ``brought.rows_of``."""
