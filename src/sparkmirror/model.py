@@ -6,6 +6,7 @@ the driver to the executors.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple, NewType
 
@@ -21,6 +22,14 @@ NO_OFFSET = -1
 
 MAX_MESSAGE_BYTES = 1_048_588
 """``max.message.bytes`` of a topic where nobody sets it: the most that one of its batches may have."""
+
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka has topics with such a name (``org.apache.kafka.common.internals.Topic``)."""
+    return bool(_TOPIC_NAME.fullmatch(name)) and name not in (".", "..")
 
 
 class TopicPartition(NamedTuple):

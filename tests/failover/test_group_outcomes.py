@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sparkmirror.config import DeadLetters, GroupSettings, Tolerance
+from sparkmirror.config import DeadLetters, FlowConfig, GroupSettings, Tolerance
 from sparkmirror.duties.groups import Observed, Standing
 from sparkmirror.failover.group_outcomes import (
     SEEN_BEFORE,
@@ -198,6 +198,15 @@ def test_what_the_copy_has_lost_to_retention_nobody_reads_again():
     observed = replace(synced(with_target(25)), log_starts={THERE: 28})
     assert outcome(observed).repeats == 2
     assert outcome(replace(observed, log_starts={THERE: 40})).repeats == 0
+
+
+@pytest.mark.parametrize("flow", [FLOW, replace(FLOW, provenance_header=True)])
+def test_what_an_order_left_out_would_be_missed_whatever_a_flow_leaves_out_on_purpose(flow: FlowConfig):
+    ordered = offset_map([(100, 10, 5), (110, 20, 5)], 115, [(105, 110)])
+    observed = replace(at(106), maps={HERE: ordered}, flow=flow)
+    finding = Finding(Verdict.VERIFIED, source=110, target=20, left_out=106)
+    assert outcome(observed, finding).problems == ("group readers: orders-0: would skip 4 records",)
+    assert outcome(observed).skips == 4
 
 
 def test_groups_that_no_broker_lists_are_not_left_out_of_a_rehearsal_without_a_word():

@@ -13,7 +13,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.failover import fence, lifted
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.procedure import Fence, Options, Procedure
-from sparkmirror.failover.states import FENCE, HOME_FENCE, LIFTED, Kind, Step
+from sparkmirror.failover.states import FENCE, HOME_FENCE, LIFTED, STRANGE, Kind, Step
 from sparkmirror.kafka.acls import CHANGED_BINDINGS, AclBinding
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.model import TopicPartition
@@ -21,6 +21,8 @@ from sparkmirror.offsets.ledger import Operation
 from tests.failover.test_unfinished import BEGUN, ROW, begun
 
 NOW_MS = 1_700_000_000_000
+ROW_OF_OTHERS = [ROW[0], "payroll", *ROW[2:]]
+EVERY: dict[str, Any] = {"a": frozenset, "b": frozenset}
 RELEASE = "sparkmirror release mm2.properties --flow 'a->b' --fence-only takes"
 
 
@@ -142,18 +144,47 @@ def test_what_was_taken_away_stays_on_record_and_is_taken_away_again_as_often_as
         flow=SimpleNamespace(admin_timeout_ms=1),
     )
     said: list[str] = []
-    lifted.let_in(operator, sides.source, [], HOME_FENCE, 1, said.append)
+    assert lifted.let_in(operator, sides.source, [], HOME_FENCE, frozenset, 1, said.append) == ()
     assert (operator.did, said, taken) == ([], [], [])
-    lifted.let_in(operator, sides.source, [ROW], HOME_FENCE, 1, said.append)
+    assert lifted.let_in(operator, sides.source, [ROW], HOME_FENCE, frozenset, 1, said.append) == ()
     assert operator.did == ["proven", "noted"]
     assert operator.operation.facts == {HOME_FENCE: [], LIFTED: {"a": {"orders": NOW_MS}, "b": {"bills": NOW_MS}}}
-    assert said == ["writing to 1 topics is no longer denied on a"]
+    assert said == [
+        "rules that deny everybody writing are taken away on a, of topics orders",
+        "writing to 1 topics is no longer denied on a",
+    ]
     for _ in range(2):
         taken.clear()
-        lifted.let_in_again(operator, sides, operator.operation, said.append)
+        assert lifted.let_in_again(operator, sides, operator.operation, EVERY, said.append) == ()
         assert taken == [("a", ["orders"]), ("b", ["bills"])]
-    lifted.let_in_again(operator, sides, None, said.append)
-    assert len(said) == 5
+    lifted.let_in_again(operator, sides, None, EVERY, said.append)
+    assert len(said) == 10
+
+
+def test_rules_of_topics_that_the_flow_has_nothing_to_do_with_stay_and_are_told(taken):
+    """Who may write to the flow's internal topic names an administrator's own rule there."""
+    rows = [ROW, ROW_OF_OTHERS]
+    operator: Any = Operator(begun(Kind.SWITCHOVER, Step.DONE, {FENCE: rows, LIFTED: {"b": {"payroll": NOW_MS}}}))
+    sides: Any = SimpleNamespace(
+        source=SimpleNamespace(alias="a"),
+        target=SimpleNamespace(alias="b"),
+        flow=SimpleNamespace(admin_timeout_ms=1),
+    )
+    said: list[str] = []
+    own = frozenset({"orders"}).intersection
+    assert lifted.let_in(operator, sides.source, rows, FENCE, own, 1, said.append) == ("payroll",)
+    assert taken == [("a", ["orders"])]
+    assert operator.operation.facts[STRANGE] == [["a", "payroll"]]
+    assert operator.operation.facts[LIFTED]["a"] == {"orders": NOW_MS}
+    again = lifted.let_in_again(operator, sides, operator.operation, {"a": own, "b": own}, said.append)
+    assert again == (("b", "payroll"),)
+    assert taken == [("a", ["orders"])] * 2
+    assert not any("payroll" in each for each in said)
+
+
+@pytest.mark.parametrize("name", ["*", ".", "..", "a/b", "\0", "x" * 250, ""])
+def test_no_rule_is_read_of_a_topic_that_kafka_cannot_have(name: str):
+    assert fence.rules_of([[ROW[0], name, *ROW[2:]]]) == ()
 
 
 def test_a_rule_that_is_there_a_day_after_it_was_taken_away_is_taken_for_somebody_s_own(taken, monkeypatch):
@@ -170,7 +201,7 @@ def test_a_rule_that_is_there_a_day_after_it_was_taken_away_is_taken_for_somebod
     operator: Any = Operator(operation)
     sides.target, sides.flow = SimpleNamespace(alias="b"), SimpleNamespace(admin_timeout_ms=1)
     among: Any = sides
-    lifted.let_in_again(operator, among, operation, print)
+    lifted.let_in_again(operator, among, operation, EVERY, print)
     assert taken == []
 
 

@@ -72,6 +72,16 @@ def test_a_group_goes_on_at_the_record_that_it_would_have_read_next(committed, o
     assert (move.left_out, move.uncopied, move.seen_ms) == ((), (), 7)
 
 
+@pytest.mark.parametrize(("committed", "skipped"), [(15, 0), (20, 3), (22, 2), (25, 0)])
+def test_what_an_order_left_out_is_told_as_skipped(committed, skipped):
+    """An order had the copy go on at 24 where it stood at 21; the rest of the hole are markers."""
+    maps = {HERE: offset_map([(10, 100, 10), (25, 110, 5)], 32, [(21, 24)])}
+    (move,) = decide(replace(sight(committed), maps=maps))
+    (place,) = move.places
+    assert (place.skipped, bool(move.skipping)) == (skipped, bool(skipped))
+    assert ("what lay at them is skipped" in place.text) == bool(skipped)
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("empty", "wanted"), [({}, {}), ({THERE: 4}, {THERE: Committed(4, "note")})])
 def test_where_nothing_was_ever_mirrored_a_group_goes_to_the_end_of_an_empty_partition(known, empty, wanted):

@@ -63,7 +63,7 @@ from sparkmirror.offsets.records import (
     partition_of,
 )
 from sparkmirror.offsets.recovery import RecoveryPoint
-from sparkmirror.offsets.segments import Moved, Parted, Segments, Targets
+from sparkmirror.offsets.segments import Moved, Ordered, Parted, Segments, Targets
 from sparkmirror.offsets.state import JournalState
 from tests.batches.building import Rec, Written, sealed
 from tests.offsets.hostile import changed
@@ -87,6 +87,7 @@ OURS: tuple[Record, ...] = (
     Targets(partition=HERE, writer=WRITER, sequence=4, target=9, holes=pack([0, 3], [0, 4])),
     Parted(partition=HERE, writer=WRITER, source=4),
     Moved(partition=HERE, writer=WRITER),
+    Ordered(partition=HERE, writer=WRITER, stood=4, source=9),
     Progress(
         partition=HERE, writer=WRITER, generation=2, position=9, next_sequence=4, sequence=3, source=8, target=8,
         settled=True, reached=Reached(3, 9), topic_id="x", error="e", events=(HAPPENED,), newest_ms=5, time_ms=6,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.ordered_out import Span
 from sparkmirror.offsets.parts import Part
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.segments import Segments, Targets
@@ -58,8 +59,13 @@ def end(partition: TopicPartition, writer: Writer, sequence: int) -> Targets:
     return Targets(partition=partition, writer=writer, sequence=sequence, target=NO_OFFSET)
 
 
-def offset_map(stretches: Sequence[tuple[int, int, int]], position: int) -> OffsetMap:
-    """A map of (source, target, length) in order; a target is `NO_OFFSET` while it is unknown."""
+def offset_map(
+    stretches: Sequence[tuple[int, int, int]], position: int, ordered_out: Sequence[tuple[int, int]] = ()
+) -> OffsetMap:
+    """A map of (source, target, length) in order; a target is `NO_OFFSET` while it is unknown.
+
+    Orders have left out what lies from the first to before the second of each pair of ``ordered_out``.
+    """
     pieces, parts, count = Pieces(), [], 0
     place, writer = TopicPartition("orders", 0), Writer(producer_id=7, epoch=0)
     for source, target, length in stretches:
@@ -68,7 +74,7 @@ def offset_map(stretches: Sequence[tuple[int, int, int]], position: int) -> Offs
             pieces.take(record)
         parts.append(Part(pieces, count, count + length, known=target != NO_OFFSET, writer=writer))
         count += length
-    return OffsetMap(parts, position)
+    return OffsetMap(parts, position, ordered_out=[Span(*span) for span in ordered_out])
 
 
 def told(records: Iterable[Segments | Targets]) -> list[Segment]:

@@ -30,7 +30,7 @@ from sparkmirror.offsets.records import parse
 from tests.duties.groups import FLOW
 from tests.offsets.hostile import ODD, changed
 
-PLACE, WHEN = ["größe", 3], 1_700_000_000_000
+PLACE, WHEN = ["groesse", 3], 1_700_000_000_000
 SOUND: dict[str, Any] = {
     "active": ["g"],
     "again": {"a.orders": {"g": [0, 5, 0, -1]}},
@@ -58,18 +58,19 @@ SOUND: dict[str, Any] = {
     "kept": [1],
     "left_before": ["g"],
     "lifted": {"a": {"orders": WHEN}, "b": {}},
-    "lost_copies": [[*PLACE, "a.größe", 3, 5, 6, 7]],
+    "lost_copies": [[*PLACE, "a.groesse", 3, 5, 6, 7]],
     "moved": ["g", "h"],
     "moved_before": [],
     "names": {"a.orders": "orders"},
     "not_taken": [["g", "too large"]],
     "options": {"fence": "acl", "idle_s": 5.0, "timeout_s": 600},
     "parted": [[*PLACE, 5, 9]],
-    "problems": ["group g is at its wits' end"],
+    "problems": ["group g is at its wits' end: größe"],
     "recreated": ["orders"],
     "saved": 4,
     "source_parted": [[*PLACE, 5, 9]],
     "source_recreated": ["orders"],
+    "strange": [["a", "payroll"]],
     "times": {"STOPPING": [WHEN, WHEN + 1], "MOVING": [WHEN, WHEN + 2]},
     "torn": [[*PLACE, 8]],
     "tried": [["g", *PLACE, -1, 8, 9, 0]],

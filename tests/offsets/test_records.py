@@ -32,7 +32,17 @@ from sparkmirror.offsets.records import (
     parse,
 )
 from sparkmirror.offsets.recovery import UNKNOWN_MS
-from sparkmirror.offsets.segments import SEQUENCES, Moved, Opening, Parted, Segments, Targets, segments_of, targets_of
+from sparkmirror.offsets.segments import (
+    SEQUENCES,
+    Moved,
+    Opening,
+    Ordered,
+    Parted,
+    Segments,
+    Targets,
+    segments_of,
+    targets_of,
+)
 
 _offsets = st.integers(-1, 2**62)
 _numbers = st.integers(0, 2**53)
@@ -94,6 +104,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
         holes=_holes,
     ),
     "moved": st.builds(Moved, partition=_partitions, writer=_writers),
+    "ordered": st.builds(Ordered, partition=_partitions, writer=_writers, stood=_numbers, source=_numbers),
     "parted": st.builds(Parted, partition=_partitions, writer=_writers, source=_offsets),
     "progress": st.builds(
         Progress,

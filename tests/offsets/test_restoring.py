@@ -13,7 +13,7 @@ from sparkmirror.model import Writer
 from sparkmirror.offsets.condensing import condense
 from sparkmirror.offsets.records import Record
 from sparkmirror.offsets.restoring import Lacking, lacking
-from sparkmirror.offsets.segments import Bounded, Moved, Parted, Segments, Targets
+from sparkmirror.offsets.segments import Bounded, Moved, Ordered, Parted, Segments, Targets
 from sparkmirror.offsets.state import JournalState
 from tests.offsets.test_lost_between_epochs import IDS, INHERITED, PLACE, Flow, check, read
 
@@ -110,7 +110,11 @@ def test_what_a_partition_had_copied_that_has_been_idle_since_the_start_is_there
 def test_what_is_not_of_a_line_and_was_removed_before_the_loss_is_removed_again():
     flow = Flow(Random(4))
     flow.run(1)
-    others = Moved(partition=PLACE, writer=OLDER), Bounded(partition=PLACE, source=1, target=2)
+    others = (
+        Moved(partition=PLACE, writer=OLDER),
+        Ordered(partition=PLACE, writer=OLDER, stood=4, source=9),
+        Bounded(partition=PLACE, source=1, target=2),
+    )
     flow.journal += others
     kept = len(flow.journal)
     flow.journal += [one.key for one in others]
@@ -139,6 +143,7 @@ def test_what_is_not_of_a_line_is_there_again():
     others: list[Record] = [
         Parted(partition=PLACE, writer=OLDER, source=4),
         Moved(partition=PLACE, writer=OLDER),
+        Ordered(partition=PLACE, writer=OLDER, stood=4, source=9),
         Bounded(partition=PLACE, source=1, target=2),
         replace(INHERITED, spans=((0, 3),)),
     ]

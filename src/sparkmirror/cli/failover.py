@@ -204,10 +204,11 @@ def release(
 
     What the source has got meanwhile is copied then; what producers were denied by --fence-by-acl they may do again.
     """
-    from sparkmirror.failover.switching import prepared
+    from sparkmirror import config
+    from sparkmirror.failover.switching import back_of, prepared
 
     chosen, file = one_flow(files, flow)
-    with prepared(chosen, file) as desk:
+    with prepared(chosen, file, back_of(config.load(files), chosen)) as desk:
         if not yes:
             what = f"everybody write to {chosen.source.alias}" if fence_only else f"{chosen.name} copy"
             typer.confirm(f"Let {what} again?", abort=True)
@@ -227,10 +228,11 @@ def _go_over(
     directory: Path,
 ) -> None:
     from sparkmirror import config
-    from sparkmirror.failover.switching import flow_between, prepared
+    from sparkmirror.failover.switching import back_of, flow_between, prepared
 
     loaded = config.load(files)
-    with prepared(flow_between(loaded, source, target), loaded.file) as desk:
+    flow = flow_between(loaded, source, target)
+    with prepared(flow, loaded.file, back_of(loaded, flow)) as desk:
         _operate(desk, kind, options, dry_run, yes, force, abandon, directory)
 
 

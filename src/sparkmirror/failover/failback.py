@@ -28,15 +28,39 @@ from sparkmirror.duties.lost_groups import Merged, ask_with_lost, not_known, par
 from sparkmirror.duties.rings import Rings
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import brought, comparison, divergence, doubt, homeward, lifted, look, moves, plan, unbrought
+from sparkmirror.failover import (
+    brought,
+    comparison,
+    divergence,
+    doubt,
+    homeward,
+    lifted,
+    look,
+    moves,
+    own_topics,
+    plan,
+    unbrought,
+)
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.earlier import earlier_in, told_of_again
 from sparkmirror.failover.homeward import HomewardSight, Way
 from sparkmirror.failover.moves import GroupMove
 from sparkmirror.failover.operator import Operator
+from sparkmirror.failover.own_topics import told_of_strange
 from sparkmirror.failover.procedure import LOOK_SECONDS, Options, Procedure
-from sparkmirror.failover.states import APART, BROUGHT, COMMITTING, GONE, HOME_FENCE, Keep, Step, file_name, holders
+from sparkmirror.failover.states import (
+    APART,
+    BROUGHT,
+    COMMITTING,
+    GONE,
+    HOME_FENCE,
+    STRANGE,
+    Keep,
+    Step,
+    file_name,
+    holders,
+)
 from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, unfinished_of
 from sparkmirror.flow.sides import record
@@ -90,7 +114,7 @@ class Failback:
         )
         self._outward = Procedure(forth, file, operator, tell)
         self._looked = -math.inf  # when this process has looked at groups, by its own clock
-        self._own: dict[Step, Callable[[Operation], None]] = {
+        self._own_steps: dict[Step, Callable[[Operation], None]] = {
             Step.COMPARING: self._compare,
             Step.SAVING: self._save,
             Step.MOVING: self._move,
@@ -105,10 +129,31 @@ class Failback:
         Raises:
             SparkmirrorError: it could not be done.
         """
-        if step in self._own:
-            self._own[step](operation)
+        if step in self._own_steps:
+            self._own_steps[step](self._without_strange(operation))
         else:
             self._procedure.do(step, operation)
+
+    def _own(self, names: Collection[str]) -> frozenset[str]:
+        """The topics of the cluster that came back that the flow from there has to do with."""
+        return own_topics.at_source(self._forth.flow, self._store.state.progress, names)
+
+    def _seen(self, operation: Operation) -> Comparison:
+        """What was compared, as it is on record of the flow's own topics."""
+        seen = Comparison.of(operation.facts)
+        own = self._own({one.partition.topic for one in seen.found})
+        return replace(seen, found=tuple(one for one in seen.found if one.partition.topic in own))
+
+    def _without_strange(self, operation: Operation) -> Operation:
+        """Takes from the record, and tells, what it has of topics that the flow has nothing to do with."""
+        seen, own = Comparison.of(operation.facts), self._seen(operation)
+        names = sorted({one.partition.topic for one in seen.found} - {one.partition.topic for one in own.found})
+        if not names:
+            return operation
+        for text in told_of_strange(names, str(self._forth.flow.name), operation.source):
+            self._tell(text)
+        rows = [*operation.facts.get(STRANGE, []), *([operation.source, name] for name in names)]
+        return self._operator.note(divergent=[one.row for one in own.found], **{STRANGE: rows})
 
     def _compare(self, operation: Operation) -> None:
         """Finds what only the cluster that came back has."""
@@ -146,7 +191,7 @@ class Failback:
 
     def _save(self, operation: Operation) -> None:
         """Puts it aside, as it was asked for."""
-        if self._lost_since(Comparison.of(operation.facts).found):
+        if self._lost_since(self._seen(operation).found):
             operation = self._compare_again(operation)
         self._put_aside(operation)
 
@@ -158,12 +203,12 @@ class Failback:
 
         Where a log is another one, all that its topic has is found as a new part: what is kept of the older one stays.
         """
-        before, now = Comparison.of(operation.facts), self._compared(operation)
+        before, now = self._seen(operation), self._compared(operation)
         again = {name for name in now.recreated if before.ids.get(name, now.ids[name]) != now.ids[name]}
         again |= set(now.recreated) - set(before.recreated)
         again |= {place.topic for place in self._lost_since(before.found)}
         known = tuple(one for one in before.found if one.partition.topic not in again)
-        more = divergence.added(now.found, known, 1 + max({1, *_parts(operation)}))
+        more = divergence.added(now.found, known, 1 + max({1, *_parts(before)}))
         if not more and not again and now.remarks == before.remarks:
             return operation
         self._tell_of(more, operation)
@@ -175,9 +220,10 @@ class Failback:
 
         One that was begun before is kept again, in another place: the cluster may not have all of it any more.
         """
-        for part in sorted(_parts(operation).difference(operation.facts.get("kept", []))):
+        for part in sorted(_parts(self._seen(operation)).difference(operation.facts.get("kept", []))):
             facts, place = operation.facts, self._unused(part, operation)
-            found = [one._replace(part=place if one.part == part else one.part) for one in Comparison.of(facts).found]
+            seen = self._seen(operation)
+            found = [one._replace(part=place if one.part == part else one.part) for one in seen.found]
             operation = self._operator.note(
                 divergent=[one.row for one in found], begun=[*facts.get("begun", []), place]
             )  # before it is made, so that nobody takes it for another's
@@ -188,10 +234,11 @@ class Failback:
 
     def _unused(self, part: int, operation: Operation) -> int:
         """The number of a place that holds nothing; ``part`` itself if that is one."""
-        facts, names = operation.facts, {one.partition.topic for one in Comparison.of(operation.facts).found}
+        facts, seen = operation.facts, self._seen(operation)
+        names = {one.partition.topic for one in seen.found}
         if part in facts.get("begun", []):
             self._tell("what was kept before the command was broken off stays where it is")
-            part = 1 + max({*_parts(operation), *facts["begun"]})
+            part = 1 + max({*_parts(seen), *facts["begun"]})
         there = admin.list_topics(self._back.target, timeout_ms=self._back.flow.admin_timeout_ms)
         while any(divergence.kept_as(name, operation.began_ms, part) in there for name in names):
             part += 1
@@ -371,13 +418,13 @@ class Failback:
 
     def _release(self, operation: Operation) -> None:
         """Lets the flow from the cluster that came back go on, and applications write there."""
-        seen = Comparison.of(operation.facts)
+        seen = self._seen(operation)
         last, lost = self._without_lost(seen.found, operation)
         late = time.monotonic() - self._looked > AT_ONCE_SECONDS
         if lost or late or self._lost_brought():
             self._verify(operation)
             operation = self._newest
-            seen = Comparison.of(operation.facts)
+            seen = self._seen(operation)
             last, _ = self._without_lost(seen.found, operation)
         self._let_go_on(last, seen, operation)
 
@@ -390,7 +437,7 @@ class Failback:
         if not is_overtaken(operation, state_of(self._back)):
             self._procedure.allow(operation)
             return
-        seen, kept = Comparison.of(operation.facts), operation.facts.get("kept", [])
+        seen, kept = self._seen(operation), operation.facts.get("kept", [])
         last, _ = self._without_lost([one for one in seen.found if one.part in kept], operation)
         self._let_go_on(last, seen, operation)
 
@@ -442,7 +489,7 @@ class Failback:
     def _let_in(self, operation: Operation) -> None:
         """Takes away what an operation before has denied on the cluster that came back."""
         rows, timeout_ms = operation.facts.get(HOME_FENCE, []), self._forth.flow.admin_timeout_ms
-        lifted.let_in(self._operator, self._forth.source, rows, HOME_FENCE, timeout_ms, self._tell)
+        lifted.let_in(self._operator, self._forth.source, rows, HOME_FENCE, self._own, timeout_ms, self._tell)
 
 
 def decided(
@@ -663,9 +710,9 @@ def state_of(back: Sides) -> JournalState | None:
         return None
 
 
-def _parts(operation: Operation) -> set[int]:
+def _parts(seen: Comparison) -> set[int]:
     """The parts of what only the cluster that came back has."""
-    return {one.part for one in Comparison.of(operation.facts).found}
+    return {one.part for one in seen.found}
 
 
 def names(forth: Sides, back: Sides) -> dict[str, str]:

@@ -28,6 +28,7 @@ from sparkmirror.kafka.acls import (
 )
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.settings import broker_settings
+from sparkmirror.model import is_topic_name
 
 Rows = Sequence[Sequence[str]]
 """Bindings as they are kept on record: the words of each."""
@@ -143,7 +144,9 @@ def rules_of(rows: Rows) -> tuple[AclBinding, ...]:
 
 def _rule(row: object) -> AclBinding | None:
     """The rule of a row, if it is one that is made here."""
-    if not isinstance(row, list | tuple) or len(row) != _WORDS or not isinstance(row[1], str) or row[1] == EVERYTHING:
+    if not isinstance(row, list | tuple) or len(row) != _WORDS or not isinstance(row[1], str):
+        return None
+    if not is_topic_name(row[1]):  # nor one that is about all of them
         return None
     rule = _denial(row[1])
     return rule if list(row) == rows_of([rule])[0] else None

@@ -17,6 +17,7 @@ from sparkmirror.duties.groups import GroupLine, Observed, Standing, explain_gro
 from sparkmirror.failover.verifying import Finding, Question, Verdict
 from sparkmirror.kafka.groups import OFFSETS_TOPIC
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.offsets.interleaved import ordered_out
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.translation import Place
 
@@ -180,6 +181,8 @@ def _offset(
     usable = known and line.standing not in (Standing.ACTIVE_THERE, Standing.LEFT_BEHIND)
     back = _back(observed, here)
     missed = 0 if finding is None else finding.skipped + (0 if leaves_out(flow) else _left_out(offsets, finding))
+    if NO_OFFSET not in (line.translated, line.committed):
+        missed = max(missed, ordered_out(offsets, line.committed, back))
     if line.standing is Standing.LEFT_BEHIND and line.there != NO_OFFSET:  # it goes by what it has on the target
         missed = _between(offsets, back, line.there, _log_start(observed, line))
     return Offset(

@@ -5,7 +5,8 @@ went on with another broker: it carries the request out when it goes on, after t
 nothing by which such a request could be refused. So it is seen by plans, and `release --fence-only` takes the rule away
 again, as often as it is given.
 
-Invariants: whatever the record says, only rules are taken away that `fence` makes; what was allowed again more than a
+Invariants: whatever the record says, only rules are taken away that `fence` makes, of topics that the flow has to do
+with (`own_topics`); their names are told before; what was allowed again more than a
 day ago counts no more, since a rule that is there by then is most likely somebody's own.
 """
 
@@ -18,8 +19,9 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.events import now_ms
 from sparkmirror.failover import fence
 from sparkmirror.failover.operator import INTERRUPTIONS, Operator
+from sparkmirror.failover.own_topics import Own
 from sparkmirror.failover.plan import some
-from sparkmirror.failover.states import FENCE, LIFTED, Kind, Step, at_home
+from sparkmirror.failover.states import FENCE, LIFTED, STRANGE, Kind, Step, at_home
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.offsets.ledger import Operation
 
@@ -32,14 +34,20 @@ Lifted = Mapping[str, Mapping[str, int]]
 """When topics that were denied were allowed again, milliseconds since 1970, by the cluster's alias and their names."""
 
 
-def let_in(operator: Operator, cluster: Cluster, rows: fence.Rows, fact: str, timeout_ms: int, tell: Tell) -> None:
+def let_in(
+    operator: Operator, cluster: Cluster, rows: fence.Rows, fact: str, own: Own, timeout_ms: int, tell: Tell
+) -> tuple[str, ...]:
     """Takes away what an operation denies on a cluster, if it denies anything; from now on that was lifted.
+
+    Returns:
+        the topics on record that the flow has nothing to do with: their rules stay.
 
     Args:
         operator: who has the operation.
         cluster: where.
         rows: the rules, as they are on record.
         fact: where they are on record.
+        own: the flow's topics there.
         timeout_ms: of the request.
         tell: is given what was done.
 
@@ -47,27 +55,57 @@ def let_in(operator: Operator, cluster: Cluster, rows: fence.Rows, fact: str, ti
         SparkmirrorError: the cluster cannot be asked or refuses, or somebody else has the operation.
     """
     if not rows:
-        return
+        return ()
+    named = {rule.name for rule in fence.rules_of(rows)}
+    mine = own(named)
+    strange = sorted(named - mine)
+    rules = fence.rows_of(fence.rules_for(strange))
+    rows = [row for row in rows if list(row) not in rules]
+    _tell_names(tell, mine, cluster.alias)
     operator.prove()
     done = fence.lift(cluster, rows, timeout_ms)
     before = operator.operation
     facts: Mapping[str, Any] = {} if before is None else before.facts
-    operator.note(**{fact: [], LIFTED: with_more(facts.get(LIFTED, {}), cluster.alias, rows, now_ms())})
+    more = {STRANGE: [*facts.get(STRANGE, []), *([cluster.alias, name] for name in strange)]} if strange else {}
+    operator.note(**{fact: [], LIFTED: with_more(facts.get(LIFTED, {}), cluster.alias, rows, now_ms())}, **more)
     tell(done)
+    return tuple(strange)
 
 
-def let_in_again(operator: Operator, sides: Sides, operation: Operation | None, tell: Tell) -> None:
+def _tell_names(tell: Tell, names: Collection[str], alias: str) -> None:
+    if names:
+        tell(f"rules that deny everybody writing are taken away on {alias}, of topics {', '.join(sorted(names))}")
+
+
+def let_in_again(
+    operator: Operator, sides: Sides, operation: Operation | None, own: Mapping[str, Own], tell: Tell
+) -> tuple[tuple[str, str], ...]:
     """Takes away once more what was denied before on both clusters of a flow: it may have come late.
+
+    Args:
+        operator: who has the operation.
+        sides: of the flow.
+        operation: the newest one, or None.
+        own: the flow's topics, by the cluster's alias.
+        tell: is given what was done.
+
+    Returns:
+        clusters and topics on record that the flow has nothing to do with: their rules stay.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked or refuses, or somebody else has the operation.
     """
+    strange: list[tuple[str, str]] = []
     for cluster in (sides.source, sides.target):
-        names = () if operation is None else topics_of(operation, cluster.alias, now_ms())
+        known = () if operation is None else topics_of(operation, cluster.alias, now_ms())
+        names = own[cluster.alias](known) if known else frozenset()
+        strange += ((cluster.alias, name) for name in known if name not in names)
         if names:
+            _tell_names(tell, names, cluster.alias)
             operator.prove()
             fence.take_down(cluster, fence.rules_for(names), sides.flow.admin_timeout_ms)
             tell(f"rules that may have come late are taken away on {cluster.alias}, of {len(names)} topics")
+    return tuple(strange)
 
 
 def with_more(known: Lifted, alias: str, rows: fence.Rows, at_ms: int) -> dict[str, dict[str, int]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from sparkmirror.duties import chosen_groups, lost_groups, topics
@@ -26,7 +27,7 @@ from sparkmirror.duties.lost_groups import NOT_PLACED, OffsetsLog
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, fence, lifted, look, moves, narrowed, plan
+from sparkmirror.failover import comparison, fence, lifted, look, moves, narrowed, own_topics, plan
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
@@ -929,8 +930,11 @@ class Procedure:
                 f"sparkmirror release {self._file} --flow '{self._sides.flow.name}' allows it when it does ({failure})"
             )
 
-    def allow(self, operation: Operation, fact: str = FENCE) -> None:
+    def allow(self, operation: Operation, fact: str = FENCE) -> tuple[str, ...]:
         """Lets producers write to the source again.
+
+        Returns:
+            the topics on record that the flow has nothing to do with: their rules stay.
 
         Args:
             operation: that has denied it.
@@ -940,9 +944,11 @@ class Procedure:
             SparkmirrorError: the source cannot be asked, or refuses.
         """
         rows = operation.facts.get(fact, [])
-        lifted.let_in(self._operator, self._sides.source, rows, fact, self._timeout_ms, self._tell)
+        own = partial(own_topics.at_source, self._sides.flow, self._store.state.progress)
+        strange = lifted.let_in(self._operator, self._sides.source, rows, fact, own, self._timeout_ms, self._tell)
         if rows and lifted.may_come_late(operation):
             self._tell(lifted.said_of_late(operation, self._sides.source.alias, self._file))
+        return strange
 
 
 def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: Callable[[str], None]) -> Operation:

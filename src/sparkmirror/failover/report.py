@@ -18,11 +18,13 @@ from sparkmirror.failover.look import PartitionState
 from sparkmirror.failover.markdown import code, literal, table
 from sparkmirror.failover.moves import Count, GroupMove, MovedPlace, count
 from sparkmirror.failover.operator import INTERRUPTIONS
+from sparkmirror.failover.own_topics import told_of_strange
 from sparkmirror.failover.plan import some
 from sparkmirror.failover.states import (
     FENCE,
     FORGOTTEN,
     NOT_TAKEN,
+    STRANGE,
     UNSETTLED,
     Keep,
     Kind,
@@ -96,6 +98,9 @@ class Report:
         """What did not go as it should."""
         facts, failure = self.operation.facts, self.operation.failure
         found = [failure] if failure else []
+        for alias in dict.fromkeys(alias for alias, _ in facts.get(STRANGE, [])):
+            strange = {name for cluster, name in facts[STRANGE] if cluster == alias}
+            found += told_of_strange(strange, str(self.flow.name), alias)
         if self.operation.step == Step.ABANDONED.name:
             return tuple(found)
         found += [f"{topic}-{number}: {why}" for topic, number, why in facts.get(UNSETTLED, [])]

@@ -130,6 +130,10 @@ UNTOLD = "untold"
 """The fact that has what such a source has not said, a line for each, for people."""
 
 
+STRANGE = "strange"
+"""The fact that has the topics that were on record and that the flow has nothing to do with: cluster and name."""
+
+
 BROUGHT = "brought"
 """The fact of a failback that has how far the logs went into which records had been brought when groups were moved, as
 ``brought.rows_of``."""

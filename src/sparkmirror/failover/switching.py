@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
@@ -22,12 +23,25 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, doubt, failback, fence, lifted, look, moves, narrowed, plan, unbrought
+from sparkmirror.failover import (
+    comparison,
+    doubt,
+    failback,
+    fence,
+    lifted,
+    look,
+    moves,
+    narrowed,
+    own_topics,
+    plan,
+    unbrought,
+)
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
 from sparkmirror.failover.living_there import living_there, told_of_lost
 from sparkmirror.failover.operator import Operator, operating
+from sparkmirror.failover.own_topics import Own, told_of_strange
 from sparkmirror.failover.procedure import Fence, Options, Procedure, carry_out
 from sparkmirror.failover.report import Report
 from sparkmirror.failover.standing import Standing, has_changed, of_row, order_of, row_of, standing, told_of_change
@@ -115,9 +129,19 @@ def flows_back(config: MirrorConfig, to: str, source: str | None) -> tuple[FlowC
     return forth, flow_between(config, str(forth.target.alias), to)
 
 
+def back_of(config: MirrorConfig, flow: FlowConfig) -> FlowConfig | None:
+    """The flow the other way, if the configuration has it enabled."""
+    return next((each for each in config.flows if each.name == flow.name.back), None)
+
+
 @contextmanager
-def prepared(flow: FlowConfig, file: str) -> Iterator[Desk]:
+def prepared(flow: FlowConfig, file: str, back: FlowConfig | None = None) -> Iterator[Desk]:
     """What works on the operations of one flow, with connections that are closed in the end.
+
+    Args:
+        flow: the flow.
+        file: the configuration file, for messages.
+        back: the flow the other way, where the configuration has one.
 
     Raises:
         ConfigError: the flow was never started.
@@ -128,7 +152,7 @@ def prepared(flow: FlowConfig, file: str) -> Iterator[Desk]:
         if state is None or state.flow is None:
             raise never_started(flow, file)
         check_naming(flow, state.flow, file)
-        yield Desk(sides, file)
+        yield Desk(sides, file, back)
 
 
 class Desk:
@@ -137,11 +161,13 @@ class Desk:
     Args:
         sides: the flow and its clusters.
         file: the configuration file, for messages.
+        back: the flow the other way, where the configuration has one.
     """
 
-    def __init__(self, sides: Sides, file: str) -> None:
+    def __init__(self, sides: Sides, file: str, back: FlowConfig | None = None) -> None:
         assert sides.store is not None  # it was started
         self._sides = sides
+        self._flow_back = back
         self._store: Store = sides.store
         self._file = file
         self._planned: Standing | None = None
@@ -305,11 +331,20 @@ class Desk:
         """
         operator.resume()
         rows = unfinished.facts.get(FENCE, []) if unfinished.kind == Kind.FAILBACK.value else []
-        lifted.let_in(operator, self._sides.target, rows, FENCE, self._sides.flow.admin_timeout_ms, tell)
+        own = self._own()[self._sides.target.alias]
+        lifted.let_in(operator, self._sides.target, rows, FENCE, own, self._sides.flow.admin_timeout_ms, tell)
         operator.go_to(Step.ABANDONED)
         tell(said_of_given_up(unfinished))
         before = {HELD_BEFORE: unfinished.facts[HELD_BEFORE]} if HELD_BEFORE in unfinished.facts else {}
         return {GIVEN_UP: unfinished.id, **before}
+
+    def _own(self) -> dict[str, Own]:
+        """The topics that the flow has to do with, by the cluster's alias."""
+        flow, begun = self._sides.flow, self._store.state.progress
+        return {
+            self._sides.source.alias: partial(own_topics.at_source, flow, begun),
+            self._sides.target.alias: partial(own_topics.at_target, flow, begun, self._flow_back),
+        }
 
     def _told_of(self, unfinished: Operation) -> str:
         back = self._record_of_back() if unfinished.kind == Kind.FAILBACK.value else None
@@ -409,10 +444,9 @@ class Desk:
                 raise SparkmirrorError(f"{flow.name}: nobody is denied to write to its topics on {flow.source.alias}")
             if not fence_only and state.held is None and not fenced:
                 raise SparkmirrorError(f"{flow.name} is not held")
-            if newest is not None:
-                Procedure(self._sides, self._file, operator, tell).allow(newest, at_home(newest))
+            strange = self._let_in(operator, newest, tell, late=fence_only)
             if fence_only:
-                lifted.let_in_again(operator, self._sides, newest, tell)
+                _check_own(strange, flow)
                 return
             left, gone, lost = self._left_behind(state)
             self._store.write(list(left.values()), tombstones=[HOLD_KEY, *gone])
@@ -424,6 +458,20 @@ class Desk:
             if lost:
                 tell(told_of_lost(lost, str(flow.target.alias)))
             tell(f"{flow.name} is released: it goes on within seconds where it runs, else with sparkmirror run")
+            _check_own(strange, flow)
+
+    def _let_in(
+        self, operator: Operator, newest: Operation | None, tell: Tell, *, late: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """Takes away what was denied, and what may have come late; gives what the flow has nothing to do with."""
+        if newest is None:
+            return ()
+        alias = self._sides.source.alias
+        left = Procedure(self._sides, self._file, operator, tell).allow(newest, at_home(newest))
+        strange = [(alias, name) for name in left]
+        if late:
+            strange += lifted.let_in_again(operator, self._sides, newest, self._own(), tell)
+        return tuple(dict.fromkeys(strange))
 
     def _left_behind(self, state: JournalState) -> tuple[dict[str, GroupLeft], tuple[str, ...], tuple[str, ...]]:
         """What groups leave behind on the source now, by key, and the keys of what does not count any more.
@@ -515,7 +563,7 @@ class BackDesk(Desk):
     """
 
     def __init__(self, forth: Sides, back: Sides, file: str) -> None:
-        super().__init__(forth, file)
+        super().__init__(forth, file, back.flow)
         self._back = back
 
     def plan(self, kind: Kind, options: Options) -> plan.Plan:
@@ -671,6 +719,18 @@ def prepared_back(forth: FlowConfig, back: FlowConfig, file: str, *, home: bool 
                 raise never_started(sides.flow, file)
             check_naming(sides.flow, state.flow, file)
         yield BackDesk(one, other, file)
+
+
+def _check_own(strange: Collection[tuple[str, str]], flow: FlowConfig) -> None:
+    """Fails at the end of a release, where the record has named topics that the flow has nothing to do with.
+
+    Raises:
+        SparkmirrorError: it has.
+    """
+    by_alias = {alias: {name for where, name in strange if where == alias} for alias, _ in strange}
+    told = [text for alias, names in by_alias.items() for text in told_of_strange(names, str(flow.name), alias)]
+    if told:
+        raise SparkmirrorError("; ".join(told))
 
 
 def _unfenceable(sides: Sides, source: look.SourceState, options: Options) -> tuple[str, ...]:

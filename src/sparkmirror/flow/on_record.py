@@ -20,7 +20,7 @@ from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.records import Happened, Progress, SourceEpoch
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.restoring import of_partitions
-from sparkmirror.offsets.segments import MapRecord, Moved, Parted, Segments
+from sparkmirror.offsets.segments import MapRecord, Moved, Ordered, Parted, Segments
 from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.takeover import Resume
@@ -225,6 +225,11 @@ def going_on(
             known = state.map_of(plan.source).parted_at(plan.writer)
             records.append(Parted(partition=plan.source, writer=plan.writer, source=min(parted, known)))
         records += _inherited_parted(state, start, parted)
+        if start.moved and plan.source in orders:
+            # What the same epoch was ordered before, it has not begun to copy.
+            stood = state.map_of(plan.source).stood_at(plan.writer)
+            stood = start.instead_of if stood is None else stood
+            records.append(Ordered(partition=plan.source, writer=plan.writer, stood=stood, source=plan.position))
         if start.only_moved:
             records.append(Moved(partition=plan.source, writer=plan.writer, source=plan.position))
         if start.anew:

@@ -168,9 +168,10 @@ def meet_at_the_end(
 
 
 def left_out(offsets: OffsetMap | None, committed: int, found: Translation, upstream: UpstreamOffset | None) -> int:
-    """How many offsets at most a group skips, since the flow began behind them, or they were gone by then.
+    """How many offsets at most a group skips: an order left them out, the flow began behind them, or they were gone.
 
-    Not told where records of the other cluster lie among them, as no map tells what else does.
+    What lies before all that was copied is not told where records of the other cluster lie among it, as no map tells
+    what else does.
 
     Args:
         offsets: the flow's own map.
@@ -183,10 +184,33 @@ def left_out(offsets: OffsetMap | None, committed: int, found: Translation, upst
 
 def _left_out(offsets: OffsetMap | None, committed: int, found: Translation, back: OffsetMap | None) -> int:
     first = None if offsets is None else offsets.first()
-    if first is None or not isinstance(found, Translated) or found.place is not Place.FIRST:
+    if offsets is None or first is None or not isinstance(found, Translated):
         return 0
+    if found.place is not Place.FIRST:
+        return ordered_out(offsets, committed, back)
     brought = back is not None and back.has(committed, first.source - 1)
     return 0 if brought else first.source - committed
+
+
+def ordered_out(offsets: OffsetMap, committed: int, back: OffsetMap | None) -> int:
+    """How many offsets at most orders left out between a committed offset and the next record that was copied.
+
+    Args:
+        offsets: the flow's own map.
+        committed: the offset.
+        back: the map of the flow back, whose copies are on the other cluster anyway; None where it has put none there.
+    """
+    spans = offsets.ordered_out(committed)
+    return sum(span.stop - span.first - _brought(back, span.first, span.stop) for span in spans)
+
+
+def _brought(back: OffsetMap | None, start: int, stop: int) -> int:
+    """How many records the flow back has put from one offset on to before another."""
+    first = None if back is None else back.first()
+    if back is None or first is None:
+        return 0
+    since, until = back.target_to_source(start), back.target_to_source(stop)
+    return 0 if until is None else back.count(first.source if since is None else since, until)
 
 
 def _by_map(back: FlowBack, committed: int) -> Translation:

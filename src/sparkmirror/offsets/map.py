@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, WENT_ON, Began, TopicPartition, Writer
 from sparkmirror.offsets.losses import Back, Losses
+from sparkmirror.offsets.ordered_out import Reset, Span, ordered_out
 from sparkmirror.offsets.parts import Part, source_of, target_of
 from sparkmirror.offsets.passed_over import Turn, idle, passed_over, turns_of, unfinished, up_to, with_lost_ends
 from sparkmirror.offsets.pieces import NOT_BOUNDED, UNKNOWN_BEFORE, Before, Bounds, Pieces
@@ -36,6 +37,8 @@ from sparkmirror.offsets.segments import (
     MapRecord,
     Moved,
     MovedKey,
+    Ordered,
+    OrderedKey,
     Parted,
     PartedKey,
     SegmentsKey,
@@ -68,7 +71,7 @@ class Begins(NamedTuple):
 class PartitionMap:
     """What is on record of one partition, by writer epoch."""
 
-    __slots__ = ("_bounds", "_ended", "_moved", "_parted", "_pieces", "_told")
+    __slots__ = ("_bounds", "_ended", "_moved", "_ordered", "_parted", "_pieces", "_told")
 
     def __init__(self) -> None:
         self._bounds = NOT_BOUNDED
@@ -77,6 +80,7 @@ class PartitionMap:
         self._parted: dict[Writer, int] = {}
         self._moved: dict[Writer, int] = {}
         self._told: dict[Writer, Began] = {}
+        self._ordered: dict[Writer, Ordered] = {}
 
     def take(self, record: MapRecord) -> None:
         """Adds a record, or replaces what was known of its key."""
@@ -85,6 +89,9 @@ class PartitionMap:
             return
         if isinstance(record, Moved):
             self._moved[record.writer] = record.source
+            return
+        if isinstance(record, Ordered):
+            self._ordered[record.writer] = record
             return
         if isinstance(record, Bounded):
             self._bound(Bounds(record.source, record.target))
@@ -109,6 +116,9 @@ class PartitionMap:
         if isinstance(key, PartedKey | MovedKey):
             (self._parted if isinstance(key, PartedKey) else self._moved).pop(key.writer, None)
             self._told.pop(key.writer, None)
+            return
+        if isinstance(key, OrderedKey):
+            self._ordered.pop(key.writer, None)
             return
         if isinstance(key, BoundedKey):
             self._bound(NOT_BOUNDED)
@@ -181,14 +191,18 @@ class PartitionMap:
         pieces = self.pieces_of(writer)
         return (pieces.sources if is_source else pieces.targets).taken()
 
-    def has(self, record: Parted | Moved | Bounded) -> bool:
+    def has(self, record: Parted | Moved | Ordered | Bounded) -> bool:
         """Whether a record that is not of a writer epoch's lines is on record."""
         if isinstance(record, Bounded):
             return self._bounds == Bounds(record.source, record.target)
+        if isinstance(record, Ordered):
+            return self._ordered.get(record.writer) == record
         known = self._parted if isinstance(record, Parted) else self._moved
         return known.get(record.writer) == record.source
 
-    def others_than(self, left: PartitionMap, partition: TopicPartition) -> Iterator[Parted | Moved | Bounded]:
+    def others_than(
+        self, left: PartitionMap, partition: TopicPartition
+    ) -> Iterator[Parted | Moved | Ordered | Bounded]:
         """What is not of a writer epoch's lines, and is not in another map of the partition."""
         for writer, source in self._parted.items():
             if left._parted.get(writer) != source:
@@ -196,6 +210,7 @@ class PartitionMap:
         for writer, source in self._moved.items():
             if left._moved.get(writer) != source:
                 yield Moved(partition=partition, writer=writer, source=source)
+        yield from (one for writer, one in self._ordered.items() if left._ordered.get(writer) != one)
         if self._bounds not in (left._bounds, NOT_BOUNDED):
             yield Bounded(partition=partition, source=self._bounds.source, target=self._bounds.target)
 
@@ -203,6 +218,7 @@ class PartitionMap:
         """The keys of what another map of the partition has beside lines, and this one has not."""
         yield from (PartedKey(partition, writer).text for writer in left._parted.keys() - self._parted.keys())
         yield from (MovedKey(partition, writer).text for writer in left._moved.keys() - self._moved.keys())
+        yield from (left._ordered[writer].key for writer in left._ordered.keys() - self._ordered.keys())
         if self._bounds == NOT_BOUNDED:
             yield from left.bounds_keys(partition)
 
@@ -253,6 +269,24 @@ class PartitionMap:
     def _all_moved(self) -> Mapping[Writer, int]:
         told = {writer: each.moved for writer, each in self._told.items() if each.moved != NO_OFFSET}
         return told | self._moved
+
+    def stood_at(self, writer: Writer) -> int | None:
+        """Where the copy stood when an order had the epoch of ``writer`` begin elsewhere; None where none did."""
+        ordered = self._ordered.get(writer)
+        return None if ordered is None else ordered.stood
+
+    def _ordered_out(self, ids: Sequence[int]) -> tuple[Span, ...]:
+        """What orders left out, in order."""
+        if not self._ordered:
+            return ()
+        order = {producer_id: number for number, producer_id in enumerate(ids)}
+        begun = self._ordered.keys() | self._parted.keys()
+        resets = []
+        for writer in sorted(begun, key=lambda each: (order.get(each.producer_id, -1), each.producer_id, each.epoch)):
+            one = self._ordered.get(writer)
+            stood, source = (NO_OFFSET, NO_OFFSET) if one is None else (one.stood, one.source)
+            resets.append(Reset(stood, source, self.parted_at(writer)))
+        return ordered_out(resets)
 
     def going_back(self, ids: Sequence[int], progress: Progress | None = None) -> frozenset[Writer]:
         """The epochs that went back by an order, and have not copied again all that older ones had: these count on.
@@ -403,7 +437,8 @@ class PartitionMap:
         end = NO_OFFSET if progress is None or not parted or not self._all_parted else progress.target
         losses = Losses(bounds=self._bounds, behind=behind, passed=over, back=back)
         told = losses.told(parts[::-1])
-        return OffsetMap(told, position, points, end, goes_on, lacking=losses.lacks_end(told))
+        lacking, out = losses.lacks_end(told), self._ordered_out(ids)
+        return OffsetMap(told, position, points, end, goes_on, lacking=lacking, ordered_out=out)
 
 
 def _comes_after(progress: Progress | None, goes_on: Writer | None) -> Before | None:
@@ -492,9 +527,21 @@ class OffsetMap:
             lost it; else `NO_OFFSET`.
         writer: who goes on with the copy, which need not have anything on record but that it does; None if nobody has.
         lacking: whether what was copied behind all parts is lost from the map.
+        ordered_out: what orders left out, in order.
     """
 
-    __slots__ = ("_end", "_known", "_lacking", "_parts", "_points", "_position", "_sources", "_targets", "writer")
+    __slots__ = (
+        "_end",
+        "_known",
+        "_lacking",
+        "_ordered_out",
+        "_parts",
+        "_points",
+        "_position",
+        "_sources",
+        "_targets",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -505,8 +552,10 @@ class OffsetMap:
         writer: Writer | None = None,
         *,
         lacking: bool = False,
+        ordered_out: Sequence[Span] = (),
     ) -> None:
         self.writer = writer
+        self._ordered_out = ordered_out
         self._lacking = lacking
         self._points = points or {}
         self._parts = parts
@@ -576,7 +625,8 @@ class OffsetMap:
 
     def going_on_at(self, position: int) -> OffsetMap:
         """The map as it is once the copy goes on at a source offset further on."""
-        return OffsetMap(self._parts, position, self._points, self._end, self.writer, lacking=self._lacking)
+        lacking, out = self._lacking, self._ordered_out
+        return OffsetMap(self._parts, position, self._points, self._end, self.writer, lacking=lacking, ordered_out=out)
 
     def below(self, offset: int) -> OffsetMap:
         """The map as it would be if nothing from that source offset on had been mirrored."""
@@ -585,7 +635,8 @@ class OffsetMap:
         last = len(parts) - 1
         whole = last < 0 or parts[last] == self._parts[last]
         lacking = whole and self._lacks_behind(self._parts, last)
-        return OffsetMap(parts, min(self._position, offset), self._points, writer=self.writer, lacking=lacking)
+        position, out = min(self._position, offset), [span for span in self._ordered_out if span.stop <= offset]
+        return OffsetMap(parts, position, self._points, writer=self.writer, lacking=lacking, ordered_out=out)
 
     @property
     def last_source(self) -> int:
@@ -748,6 +799,17 @@ class OffsetMap:
             return None
         part = self._known[-1]
         return Stretch(source_of(part, part.stop - 1), target_of(part, part.stop - 1), 1)
+
+    def ordered_out(self, committed: int) -> tuple[Span, ...]:
+        """What orders left out from a source offset on, up to the next record that was mirrored."""
+        found: list[Span] = []
+        for span in self._ordered_out:
+            first = max(span.first, committed)
+            if first < span.stop:
+                if self.count(committed, span.stop):
+                    break
+                found.append(Span(first, span.stop))
+        return tuple(found)
 
     def count(self, start: int, stop: int) -> int:
         """How many records from source offset ``start`` to before ``stop`` were mirrored."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sparkmirror.model import is_topic_name
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.json_text import INT32, count, flag, integer, moment, number, rows, signed, text, texts
 
@@ -35,6 +36,13 @@ def one_of(known: frozenset[str], value: Any) -> str:
     name = text(value)
     if name not in known:
         raise ValueError(f"none of {', '.join(sorted(known))}")
+    return name
+
+
+def _topic(value: Any) -> str:
+    name = text(value)
+    if not is_topic_name(name):
+        raise ValueError("no topic has such a name")
     return name
 
 
@@ -119,7 +127,7 @@ def _hold(value: Any) -> None:
 
 
 _HOLD = 4
-_PLACE = (text, _partition)
+_PLACE = (_topic, _partition)
 _PLACES, _PARTED = _all(_row(*_PLACE)), _all(_row(*_PLACE, signed, signed))
 _KEPT = _by_name(_by_name(_pairs))
 
@@ -145,11 +153,11 @@ FACTS: Mapping[str, Reader] = {
     "gone": _all(_row(text, *_PLACE)),
     "held_before": _hold,
     "home_fence": rows,
-    "ids": _by_name(text),
+    "ids": _by_name(text, _topic),
     "interruptions": _all(_row(_step, moment, text, text, moment, text)),
     "kept": _all(count),
     "left_before": texts,
-    "lifted": _by_name(_by_name(moment)),
+    "lifted": _by_name(_by_name(moment, _topic)),
     "lost_copies": _all(_row(*_PLACE, *_PLACE, signed, signed, signed)),
     "moved": texts,
     "moved_before": texts,
@@ -158,10 +166,11 @@ FACTS: Mapping[str, Reader] = {
     "options": _options,
     "parted": _PARTED,
     "problems": texts,
-    "recreated": texts,
+    "recreated": _all(_topic),
     "saved": count,
+    "strange": _all(_row(text, _topic)),
     "source_parted": _PARTED,
-    "source_recreated": texts,
+    "source_recreated": _all(_topic),
     "times": _by_name(_row(moment, moment), _step),
     "torn": _all(_row(*_PLACE, signed)),
     "tried": _all(_row(text, *_PLACE, signed, signed, signed, count)),

@@ -8,6 +8,7 @@ is the kind; values are JSON objects with a version ``v``.
     ["targets", topic, partition, producer id, epoch, sequence]    the offset map's half of the target
     ["parted", topic, partition, producer id, epoch]               where the source's log parts from older epochs'
     ["moved", topic, partition, producer id, epoch]                that an epoch began by an order alone
+    ["ordered", topic, partition, producer id, epoch]              where an order had an epoch begin, and the copy stood
     ["bounded", topic, partition]                                   up to where the map has been removed with both logs
     ["progress", topic, partition, producer id, epoch]             how far the copy of a partition got
     ["source-epoch", topic, partition, epoch]                       where a leader epoch of the source begins
@@ -55,7 +56,16 @@ from sparkmirror.offsets import group_records, inherited, json_text, ledger, ord
 from sparkmirror.offsets.duty_records import ACL_WORDS, READERS, DutyRecord
 from sparkmirror.offsets.json_text import count, flag, integer, moment, number, rows, signed, text, texts
 from sparkmirror.offsets.recovery import UNKNOWN_MS
-from sparkmirror.offsets.segments import BoundedKey, MapKey, MovedKey, PartedKey, SegmentsKey, Targets, TargetsKey
+from sparkmirror.offsets.segments import (
+    BoundedKey,
+    MapKey,
+    MovedKey,
+    OrderedKey,
+    PartedKey,
+    SegmentsKey,
+    Targets,
+    TargetsKey,
+)
 
 VERSION = json_text.VERSION
 
@@ -453,6 +463,7 @@ _KEYS: dict[str, tuple[type | int, ...]] = {
     "targets": (*_EPOCH, INT32),
     "parted": _EPOCH,
     "moved": _EPOCH,
+    "ordered": _EPOCH,
     "bounded": _PLACE,
     "progress": _EPOCH,
     "source-epoch": (*_PLACE, INT32),
@@ -505,6 +516,8 @@ def part_of(key: str) -> MapKey | ProgressKey | SourceEpochKey | None:
                 return PartedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
             case ["moved", str(topic), int(partition), int(producer_id), int(epoch)]:
                 return MovedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
+            case ["ordered", str(topic), int(partition), int(producer_id), int(epoch)]:
+                return OrderedKey(TopicPartition(topic, partition), Writer(producer_id=producer_id, epoch=epoch))
             case ["bounded", str(topic), int(partition)]:
                 return BoundedKey(TopicPartition(topic, partition))
             case ["progress", str(topic), int(partition), int(producer_id), int(epoch)]:

@@ -151,6 +151,32 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """An epoch that an order had begin elsewhere than where the copy stood, whatever else was why.
+
+    Attributes:
+        partition: of the source.
+        writer: the epoch.
+        stood: the source offset at which the copy would have gone on.
+        source: where it went on: what lies between was left out, or was to be copied again.
+    """
+
+    partition: TopicPartition
+    writer: Writer
+    stood: int
+    source: int
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return OrderedKey(self.partition, self.writer).text
+
+    def value(self) -> str:
+        """The record's value."""
+        return json_text.write({"v": VERSION, "stood": self.stood, "source": self.source})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded:
     """Up to where records of the map were removed since neither log has what they told of: nothing is lost there.
 
@@ -295,6 +321,18 @@ class MovedKey(NamedTuple):
         return json_text.write(["moved", *self.partition, self.writer.producer_id, self.writer.epoch])
 
 
+class OrderedKey(NamedTuple):
+    """What the key of `Ordered` names."""
+
+    partition: TopicPartition
+    writer: Writer
+
+    @property
+    def text(self) -> str:
+        """The key."""
+        return json_text.write(["ordered", *self.partition, self.writer.producer_id, self.writer.epoch])
+
+
 class BoundedKey(NamedTuple):
     """What the key of `Bounded` names."""
 
@@ -351,6 +389,16 @@ def _moved(name: list[Any], data: dict[str, Any]) -> Moved:
     )
 
 
+def _ordered(name: list[Any], data: dict[str, Any]) -> Ordered:
+    _, topic, partition, producer_id, epoch = name
+    return Ordered(
+        partition=json_text.place(topic, partition),
+        writer=json_text.writer(producer_id, epoch),
+        stood=count(data["stood"]),
+        source=count(data["source"]),
+    )
+
+
 def _bounded(name: list[Any], data: dict[str, Any]) -> Bounded:
     _, topic, partition = name
     return Bounded(
@@ -358,14 +406,15 @@ def _bounded(name: list[Any], data: dict[str, Any]) -> Bounded:
     )
 
 
-MapRecord = Segments | Targets | Parted | Moved | Bounded
-MapKey = SegmentsKey | TargetsKey | PartedKey | MovedKey | BoundedKey
+MapRecord = Segments | Targets | Parted | Moved | Ordered | Bounded
+MapKey = SegmentsKey | TargetsKey | PartedKey | MovedKey | OrderedKey | BoundedKey
 
 READERS: dict[str, Callable[[list[Any], dict[str, Any]], MapRecord]] = {
     "segments": _segments,
     "targets": _targets,
     "parted": _parted,
     "moved": _moved,
+    "ordered": _ordered,
     "bounded": _bounded,
 }
 """The readers of these kinds, for ``records.parse``."""

@@ -37,7 +37,7 @@ from sparkmirror.offsets.records import (
     Stopped,
     part_of,
 )
-from sparkmirror.offsets.segments import Bounded, MapKey, MapRecord, Moved, Parted, Segments, Targets
+from sparkmirror.offsets.segments import Bounded, MapKey, MapRecord, Moved, Ordered, Parted, Segments, Targets
 from sparkmirror.offsets.source_history import Begun
 
 _ONE: Mapping[type, str] = {
@@ -179,7 +179,7 @@ class JournalState:
         match record:
             case Later():
                 self.later[record.key] = record.version
-            case Segments() | Targets() | Parted() | Moved() | Bounded():
+            case Segments() | Targets() | Parted() | Moved() | Ordered() | Bounded():
                 self.map_of(record.partition).take(record)
             case Progress():
                 self._take_progress(record)
