@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import start
 from tests.failover.clients import next_records
+from tests.failover.dying import COMMITTED
 from tests.failover.halting import halted
 from tests.failover.test_switching import begun, died, told
 from tests.flow.logs import read
@@ -366,6 +367,32 @@ def test_what_is_found_later_is_kept_as_a_whole_when_the_command_died_over_it(cl
         assert home.kept(report) == [*marked("home", 5), *marked("late", 3)]
         assert report["divergent"][-1]["kept_in"][-2:] in {"-2", "-3"}, "whether it had been told that all is there"
         assert read(cluster_a, later()[0])[0] == before, "what was kept is never deleted"
+        mirror.stop_in_time()
+
+
+@pytest.mark.parametrize(("dies_in", "kept"), [(COMMITTED, False), (Step.VERIFYING, True)])
+def test_what_is_written_at_home_when_groups_had_been_moved_is_read_there_and_copied(
+    cluster_a, cluster_b, topic, tmp_path, dies_in, kept
+):
+    """A consumer that commits here late has the failback move groups once more when it is given again."""
+    home = Home(cluster_a, cluster_b, topic("moved"), tmp_path, kept=kept)
+    name, group, late = home.name, f"{home.name}-g", f"{home.name}-late"
+    write(cluster_a, name, marked("old", 10))
+    commit(cluster_a, group, name, {0: 10})
+    commit(cluster_a, late, name, {0: 2})
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+        home.leave("switchover", "--wait-for-idle", "1")
+        commit(cluster_b, late, home.copy, {0: 3})
+        died(begun(home.file, "failback", *home.back, dies_in=dies_in))
+        assert committed(cluster_a, group, name) == {0: 10}
+        write(cluster_a, name, marked("home", 5))
+        commit(cluster_b, late, home.copy, {0: 4})
+        report = home.go_back(code=int(dies_in is Step.VERIFYING))
+        assert home.divergent(report) == []
+        assert home.next_on_a(group) == marked("home", 1)[0]
+        assert committed(cluster_a, late, name) == {0: 4}
+        until(lambda: mirrored(cluster_b, home.copy) == [*marked("old", 10), *marked("home", 5)], "copied too")
         mirror.stop_in_time()
 
 

@@ -78,6 +78,27 @@ def test_where_names_are_kept_the_next_record_decides(committed, offset):
     assert move.wanted == {ORDERS: Committed(offset, "note")}
 
 
+@pytest.mark.parametrize(
+    ("committed", "offset", "exact"),
+    [
+        (105, 15, True),
+        (114, 29, True),
+        (115, 41, False),  # what came lies before what was brought since
+        (118, 41, False),
+    ],
+)
+def test_no_group_goes_behind_what_came_when_groups_had_been_moved(committed, offset, exact):
+    """On a: 30 to 39 are put aside, others wrote 41 when groups had been moved, and 42 to 44 were brought since."""
+    same = sight(
+        {ORDERS: committed},
+        copies=Way(names={"orders": "orders"}, maps={ORDERS: FORTH}),
+        local=Way(names={"orders": "orders"}, maps={ORDERS: mapped((115, 42, 3), position=118)}),
+        since={ORDERS: 41},
+    )
+    (move,) = decide(same)
+    assert [(place.offset, place.exact) for place in move.places] == [(offset, exact)]
+
+
 def test_where_names_are_kept_and_nothing_was_written_here_the_copies_decide():
     same = sight({ORDERS: 115}, copies=Way(names={"orders": "orders"}, maps={ORDERS: FORTH}), local=Way(names={}))
     (move,) = decide(same)

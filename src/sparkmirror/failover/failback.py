@@ -158,10 +158,14 @@ class Failback:
         """Finds what has come meanwhile to the cluster that came back, and whether its logs are those compared before.
 
         Where a log is another one, all that its topic has is found as a new part: what is kept of the older one stays.
+        When groups have been moved applications may be there, and the flow copies what they write: nothing is added but
+        what lies in place of copies that the cluster has lost.
         """
         before, now = Comparison.of(operation.facts), self._compared(operation)
         again = {name for name in now.recreated if before.ids.get(name, now.ids[name]) != now.ids[name]}
         again |= set(now.recreated) - set(before.recreated)
+        if _are_moved(operation):
+            return self._left_to_the_flow(operation, now, again)
         again |= {place.topic for place in self._lost_since(before.found)}
         known = tuple(one for one in before.found if one.partition.topic not in again)
         more = divergence.added(now.found, known, 1 + max({1, *_parts(operation)}))
@@ -169,6 +173,32 @@ class Failback:
             return operation
         self._tell_of(more, operation)
         facts = replace(now, found=tuple(sorted([*known, *more]))).facts
+        return self._operator.note(**facts | {"ids": {**before.ids, **facts["ids"]}})
+
+    def _left_to_the_flow(self, operation: Operation, now: Comparison, again: Collection[str]) -> Operation:
+        """Puts on record from where on lies what came when groups had been moved, and what is left of the rest.
+
+        Args:
+            operation: that has moved them.
+            now: how the two clusters compare.
+            again: topics there that were deleted and created again since they were compared.
+        """
+        before = Comparison.of(operation.facts)
+        same = [one for one in before.found if one.partition.topic not in again]
+        known = divergence.without_lost(same, self._lost_since(same))
+        reading, without = self._forth.source, comparison.brought_by_flows(self._forth, self._back)
+        more, torn = divergence.added(now.found, known, 1 + max({1, *_parts(operation)})), self._lost_brought()
+        aside = [one for one in more if one.partition in torn]
+        others = [one for one in more if one.partition not in torn]
+        came = divergence.with_records(reading, others, without, self._forth.flow.admin_timeout_ms)
+        self._tell_of(aside, operation)
+        since = {one.partition: one.first for one in reversed(came)}
+        for place, first in sorted(since.items() - before.since.items()):
+            self._tell(
+                f"{place}: what {operation.source} has from offset {first} on came when groups had been moved: it is "
+                f"not put aside, and {self._forth.flow.name} copies it"
+            )
+        facts = replace(now, found=tuple(sorted([*known, *aside])), since=since).facts
         return self._operator.note(**facts | {"ids": {**before.ids, **facts["ids"]}})
 
     def _put_aside(self, operation: Operation) -> Operation:
@@ -335,7 +365,7 @@ class Failback:
         The cluster may have lost what was brought there, and the flow back may have brought it again by now. Of groups
         that have what they had before they were moved, the operation's record tells.
         """
-        not_taken, lost = look.not_taken(operation), self._lost_brought()
+        not_taken, lost = look.not_taken(operation), self._said_of_lost_brought()
         decided = [
             move for move in self._decided(operation, settled=True) if move.missing and move.group not in not_taken
         ]
@@ -354,8 +384,11 @@ class Failback:
         self._move(operation)
         yield f"{why} since groups were moved: they were moved once more"
 
-    def _lost_brought(self) -> str:
-        """What the cluster that came back has lost of what was brought there, as far as it answers; "" for nothing.
+    def _said_of_lost_brought(self) -> str:
+        return next((f"{place} from offset {offset} on" for place, offset in self._lost_brought().items()), "")
+
+    def _lost_brought(self) -> dict[TopicPartition, int]:
+        """From where on the cluster that came back has lost what was brought there, as far as it answers.
 
         Also what it had lost since groups were moved, and has again by now: other records may lie before that.
         """
@@ -364,7 +397,7 @@ class Failback:
             lost |= {one.copy: one.offset for one in self._procedure.lost_copies(look.OLDEST_MS)}
         with suppress(SparkmirrorError):
             lost |= brought.lost_since(self._back.target, rows, look.OLDEST_MS)
-        return next((f"{place} from offset {offset} on" for place, offset in lost.items()), "")
+        return lost
 
     def _decided(self, operation: Operation, *, stable: bool = False, settled: bool = False) -> tuple[GroupMove, ...]:
         seen = Comparison.of(operation.facts)
@@ -496,6 +529,7 @@ def decided(
             copies=ways[0],
             local=ways[1],
             beyond={one.partition: one.end for one in seen.found},
+            since=seen.since,
             recreated=frozenset(seen.recreated),
             parted={one.partition: one.offset for one in seen.parted},
             oldest=oldest,
@@ -662,6 +696,11 @@ def state_of(back: Sides) -> JournalState | None:
         return record(back)
     except SparkmirrorError:
         return None
+
+
+def _are_moved(operation: Operation) -> bool:
+    """Whether groups may have been moved, so that applications may have gone to the cluster that came back."""
+    return bool(operation.facts.get(COMMITTING)) or operation.step in (Step.VERIFYING.name, Step.RELEASING.name)
 
 
 def _parts(operation: Operation) -> set[int]:

@@ -85,6 +85,7 @@ class HomewardSight:
         copies: of the flow that came from there: its maps are those of topics there.
         local: of the flow that goes there.
         beyond: by partition there, the end of what was put aside.
+        since: by partition there, the first record that came when groups had been moved, which is not put aside.
         recreated: topics there that were made anew since they were copied: the copies' maps say nothing of them.
         parted: by partition there, where its log parts from what was copied of it: it has lost the rest.
         oldest: the first offset that partitions there still have.
@@ -114,6 +115,7 @@ class HomewardSight:
     copies: Way
     local: Way
     beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
+    since: Mapping[TopicPartition, int] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -185,7 +187,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     plain, offsets = _on(sight, here, at), sight.local.maps.get(here)
     back = _copied(sight, here)
     met = meet_at_the_end(plain, back, offsets, at, sight.beyond.get(there, 0))
-    result = in_empty(met, sight.empty.get(there))
+    result = _no_further(in_empty(met, sight.empty.get(there)), sight.since.get(there), Place.CAME_SINCE)
     if there.topic in sight.recreated:
         return _recreated(found, result, sight.beyond.get(there, 0))
     stood = _stood(sight, group, here, committed.offset)
@@ -215,6 +217,13 @@ def _with_doubt(sight: HomewardSight, place: MovedPlace) -> MovedPlace:
     if place.partition in sight.unbrought:
         place = replace(place, exact=False, text=f"{place.text}; what others wrote here is not brought there")
     return place
+
+
+def _no_further(result: Translation, offset: int | None, place: Place) -> Translation:
+    """The same, but not beyond a record there that the group has not read: no map of what was brought knows it."""
+    if offset is None or isinstance(result, NotYet) or result.offset <= offset:
+        return result
+    return Translated(offset, place)
 
 
 def _as_far_as_known(sight: HomewardSight, here: TopicPartition, result: Translated) -> Translated:
