@@ -299,11 +299,18 @@ def brought_by_flows(forth: Sides, back: Sides) -> frozenset[int]:
     Raises:
         SparkmirrorError: the cluster that came back cannot be asked.
     """
+    return brought_home(forth) if writes_originals(forth, back) else frozenset()
+
+
+def brought_home(forth: Sides) -> frozenset[int]:
+    """The producers that have brought records to the cluster that came back from where applications are.
+
+    Raises:
+        SparkmirrorError: the cluster that came back cannot be asked.
+    """
     assert forth.store is not None
     known = forth.store.state.flow
-    if known is None or not writes_originals(forth, back):
-        return frozenset()
-    return brought_from(forth.source, known.source_id, known.target_id)
+    return frozenset() if known is None else brought_from(forth.source, known.source_id, known.target_id)
 
 
 def _of_mirrors(forth: Sides) -> frozenset[int]:

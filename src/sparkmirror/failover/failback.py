@@ -522,37 +522,53 @@ def decided(
     gone = _gone(forth, back, offsets, operation)
     there_now = look.standing_there(back.target, {*offsets, *gone}, timeout_ms)
     unmirrored = [place for place in there if place not in mirrored and place not in absent]
-    return homeward.decide(
-        HomewardSight(
-            offsets=offsets,
-            seen_ms=at,
-            copies=ways[0],
-            local=ways[1],
-            beyond={one.partition: one.end for one in seen.found},
-            since=seen.since,
-            recreated=frozenset(seen.recreated),
-            parted={one.partition: one.offset for one in seen.parted},
-            oldest=oldest,
-            absent=absent,
-            empty=ends_of_empty(back.target, unmirrored, timeout_ms),
-            there=there_now,
-            moved=look.moved_by(operation),
-            unsure=unsure_in(operation),
-            tried=places_in(operation),
-            earlier=earlier_in(operation),
-            commits=_committed(back.store.state, there_now.offsets),
-            lost={one.copy: one.offset for one in seen.lost},
-            stood=_committed(forth.store.state, offsets),
-            doubtful=doubt.in_doubt(back),
-            unsettled=frozenset(seen.unsettled),
-            unbrought=frozenset(seen.unbrought),
-            ring=Rings(back).of(here),
-            apart=_apart(forth.store.state),
-            settled=settled,
-            seen_before=merged.lost,
-            gone=gone,
-        )
+    sight = HomewardSight(
+        offsets=offsets,
+        seen_ms=at,
+        copies=ways[0],
+        local=ways[1],
+        beyond={one.partition: one.end for one in seen.found},
+        seen_there=look.on_record(forth.store.state)[0],
+        since=seen.since,
+        recreated=frozenset(seen.recreated),
+        parted={one.partition: one.offset for one in seen.parted},
+        oldest=oldest,
+        absent=absent,
+        empty=ends_of_empty(back.target, unmirrored, timeout_ms),
+        there=there_now,
+        moved=look.moved_by(operation),
+        unsure=unsure_in(operation),
+        tried=places_in(operation),
+        earlier=earlier_in(operation),
+        commits=_committed(back.store.state, there_now.offsets),
+        lost={one.copy: one.offset for one in seen.lost},
+        stood=_committed(forth.store.state, offsets),
+        doubtful=doubt.in_doubt(back),
+        unsettled=frozenset(seen.unsettled),
+        unbrought=frozenset(seen.unbrought),
+        ring=Rings(back).of(here),
+        apart=_apart(forth.store.state),
+        settled=settled,
+        seen_before=merged.lost,
+        gone=gone,
     )
+    return homeward.decide(replace(sight, others=_of_others(forth, sight)))
+
+
+def _of_others(forth: Sides, sight: HomewardSight) -> dict[TopicPartition, tuple[int, ...]]:
+    """From which offsets on others have written on the cluster that came back, in what only the flow back brings there.
+
+    Raises:
+        SparkmirrorError: it cannot be read.
+    """
+    places = homeward.not_brought(sight)
+    if not places:
+        return {}
+    without = comparison.brought_home(forth)
+    found = divergence.with_records(forth.source, places, without, forth.flow.admin_timeout_ms)
+    return {
+        place: tuple(one.first for one in found if one.partition == place) for place in {p.partition for p in found}
+    }
 
 
 def _committed_here(forth: Sides, back: Sides, operation: Operation | None, *, stable: bool) -> Merged:
