@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from confluent_kafka import Producer
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import start
 from tests.failover.clients import next_records
+from tests.failover.dying import COMMITTED
 from tests.failover.halting import halted
 from tests.failover.test_switching import begun, died, told
 from tests.flow.logs import read
@@ -366,6 +368,62 @@ def test_what_is_found_later_is_kept_as_a_whole_when_the_command_died_over_it(cl
         assert home.kept(report) == [*marked("home", 5), *marked("late", 3)]
         assert report["divergent"][-1]["kept_in"][-2:] in {"-2", "-3"}, "whether it had been told that all is there"
         assert read(cluster_a, later()[0])[0] == before, "what was kept is never deleted"
+        mirror.stop_in_time()
+
+
+def test_records_of_others_in_a_topic_that_only_the_flow_back_copies_are_read_at_home(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    name = topic("inward")
+    brought, group = f"{name}-in", f"{name}-g"
+    flows = {f"{name}->b": name, f"b->{name}": f"{name},{brought}"}
+    settings = {"tasks.max": "1", "groups": f"{name}-.*", "heartbeats.replication.enabled": "false"}
+    file = write_file(tmp_path / "mm2.properties", {name: cluster_a, "b": cluster_b}, flows, settings | NAMES_KEPT)
+    words = ("--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
+    for cluster, each in product((cluster_a, cluster_b), (name, brought)):
+        create_topic(cluster, each, 1)
+    write(cluster_b, brought, marked("b", 3))
+    with Running(file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_a, brought) == marked("b", 3), "brought to a")
+        write(cluster_a, brought, marked("home", 2))
+        commit(cluster_a, group, brought, {0: 3})
+        over = sparkmirror("switchover", file, "--from", name, "--to", "b", *words)
+        assert over.returncode == 0, over.stdout + over.stderr
+        write(cluster_b, brought, marked("away", 4))
+        until(lambda: marked("away", 4)[-1] in mirrored(cluster_a, brought), "brought to a too")
+        commit(cluster_b, group, brought, {0: 5})
+        back = sparkmirror("failback", file, "--to", name, *words)
+        assert back.returncode == 0, back.stdout + back.stderr
+        assert next_records(cluster_a, group, brought, read(cluster_a, brought))[0] == marked("home", 1)[0]
+        (report,) = (json.loads(one.read_text()) for one in tmp_path.glob("failback-*.json"))
+        (place,) = (one for each in report["groups"] for one in each["partitions"])
+        assert (place["exact"], "that others wrote" in place["text"]) == (False, True)
+        mirror.stop_in_time()
+
+
+@pytest.mark.parametrize(("dies_in", "kept"), [(COMMITTED, False), (Step.VERIFYING, True)])
+def test_what_is_written_at_home_when_groups_had_been_moved_is_read_there_and_copied(
+    cluster_a, cluster_b, topic, tmp_path, dies_in, kept
+):
+    """A consumer that commits here late has the failback move groups once more when it is given again."""
+    home = Home(cluster_a, cluster_b, topic("moved"), tmp_path, kept=kept)
+    name, group, late = home.name, f"{home.name}-g", f"{home.name}-late"
+    write(cluster_a, name, marked("old", 10))
+    commit(cluster_a, group, name, {0: 10})
+    commit(cluster_a, late, name, {0: 2})
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+        home.leave("switchover", "--wait-for-idle", "1")
+        commit(cluster_b, late, home.copy, {0: 3})
+        died(begun(home.file, "failback", *home.back, dies_in=dies_in))
+        assert committed(cluster_a, group, name) == {0: 10}
+        write(cluster_a, name, marked("home", 5))
+        commit(cluster_b, late, home.copy, {0: 4})
+        report = home.go_back(code=int(dies_in is Step.VERIFYING))
+        assert home.divergent(report) == []
+        assert home.next_on_a(group) == marked("home", 1)[0]
+        assert committed(cluster_a, late, name) == {0: 4}
+        until(lambda: mirrored(cluster_b, home.copy) == [*marked("old", 10), *marked("home", 5)], "copied too")
         mirror.stop_in_time()
 
 

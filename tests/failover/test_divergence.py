@@ -9,13 +9,19 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.failover.divergence import Divergent, export, keep_in_topics, kept_as, lost_since
+from sparkmirror.failover.divergence import Divergent, export, keep_in_topics, kept_as, lost_since, without_lost
 from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.model import TopicPartition
 from tests.flow.logs import read
 from tests.flow.running import create_topic, ends, until
 
 LARGE = 3_000_000
+
+
+def test_of_what_was_found_that_is_left_which_lies_before_where_the_log_lost_its_end():
+    one, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    found = [Divergent(one, 10, 15), Divergent(one, 18, 25), Divergent(one, 30, 40), Divergent(other, 3, 5)]
+    assert without_lost(found, {one: 20}) == (Divergent(one, 10, 15), Divergent(one, 18, 20), Divergent(other, 3, 5))
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.earlier import Earlier
-from sparkmirror.failover.homeward import HomewardSight, Way, decide
+from sparkmirror.failover.homeward import HomewardSight, Way, decide, not_brought
 from sparkmirror.failover.moves import GONE, Standing, as_they_stand, count, lost_their_offsets
 from sparkmirror.failover.tried import Unsure
 from sparkmirror.kafka.groups import Committed, GroupListing
@@ -76,6 +78,73 @@ def test_where_names_are_kept_the_next_record_decides(committed, offset):
     )
     (move,) = decide(same)
     assert move.wanted == {ORDERS: Committed(offset, "note")}
+
+
+def between(stood: dict[str, int], **more) -> HomewardSight:
+    """Names are kept, and only b->a copies orders: 0 to 2 of b lie at 0 to 2 on a, 3 to 6 at 5 to 8; others wrote 3, 4.
+
+    Groups have 5 on b, which is 7 on a, and stood there at these offsets.
+    """
+    local = Way(names={"orders": "orders"}, maps={ORDERS: mapped((0, 0, 3), (3, 5, 4), position=7)})
+    given: dict[str, Any] = {
+        "offsets": {group: {ORDERS: Committed(5)} for group in stood},
+        "there": Standing(offsets={group: {ORDERS: Committed(offset)} for group, offset in stood.items()}),
+    }
+    return sight({}, copies=Way(names={}), local=local, beyond={}, **given | more)
+
+
+@pytest.mark.parametrize(
+    ("stood", "asked", "others", "offset"),
+    [
+        (1, [Divergent(ORDERS, 3, 5)], (3,), 3),
+        (3, [Divergent(ORDERS, 3, 5)], (3,), 3),
+        (4, [Divergent(ORDERS, 4, 5)], (4,), 4),
+        (3, [Divergent(ORDERS, 3, 5)], (), 7),  # no record lies there
+        (6, [], (), 7),  # it had read them before it left
+    ],
+)
+def test_a_group_goes_behind_no_record_of_others_there_that_it_had_not_read_before_it_left(
+    stood, asked, others, offset
+):
+    assert list(not_brought(between({"g": stood}))) == asked
+    (move,) = decide(between({"g": stood}, others={ORDERS: others}))
+    assert [(place.offset, place.exact) for place in move.places] == [(offset, offset == 7)]
+    by_the_flow = {
+        "there": Standing(offsets={"g": {ORDERS: Committed(7)}}),
+        "commits": {"g": {ORDERS: FlowCommit(7, 5)}},
+    }
+    (move,) = decide(
+        between({"g": 7}, others={ORDERS: others}, seen_there={"g": {ORDERS: Committed(stood)}}, **by_the_flow)
+    )
+    assert move.places[0].offset == offset, "the flow back has put it further meanwhile"
+
+
+def test_what_lies_behind_where_another_group_stood_keeps_nobody_back_who_stood_before_it():
+    two = between({"g": 1, "h": 4})
+    assert list(not_brought(two)) == [Divergent(ORDERS, 3, 5), Divergent(ORDERS, 4, 5)]
+    moves = decide(replace(two, others={ORDERS: (3, 4)}))
+    assert [place.offset for move in moves for place in move.places] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("committed", "offset", "exact"),
+    [
+        (105, 15, True),
+        (114, 29, True),
+        (115, 41, False),  # what came lies before what was brought since
+        (118, 41, False),
+    ],
+)
+def test_no_group_goes_behind_what_came_when_groups_had_been_moved(committed, offset, exact):
+    """On a: 30 to 39 are put aside, others wrote 41 when groups had been moved, and 42 to 44 were brought since."""
+    same = sight(
+        {ORDERS: committed},
+        copies=Way(names={"orders": "orders"}, maps={ORDERS: FORTH}),
+        local=Way(names={"orders": "orders"}, maps={ORDERS: mapped((115, 42, 3), position=118)}),
+        since={ORDERS: 41},
+    )
+    (move,) = decide(same)
+    assert [(place.offset, place.exact) for place in move.places] == [(offset, exact)]
 
 
 def test_where_names_are_kept_and_nothing_was_written_here_the_copies_decide():

@@ -53,6 +53,8 @@ class Comparison:
         unsettled: partitions there of which the flow forth may have copied more than is on record, in order.
         unbrought: copies that others have written to, where that is not brought to the cluster that came back though
             the names are the same, or though the flow back is to bring it, in order.
+        since: by partition there, the first record that came when groups had been moved: all from there on is left
+            to groups and to the flow.
     """
 
     found: tuple[Divergent, ...] = ()
@@ -63,6 +65,7 @@ class Comparison:
     lost: tuple[LostCopies, ...] = ()
     unsettled: tuple[TopicPartition, ...] = ()
     unbrought: tuple[TopicPartition, ...] = ()
+    since: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def remarks(self) -> tuple[object, ...]:
@@ -82,6 +85,7 @@ class Comparison:
             "lost_copies": [one.row for one in self.lost],
             "unsettled_forth": [list(place) for place in self.unsettled],
             "unbrought": [list(place) for place in self.unbrought],
+            "came_since": [[*place, offset] for place, offset in self.since.items()],
         }
 
     @staticmethod
@@ -96,6 +100,7 @@ class Comparison:
             lost=tuple(map(LostCopies.of, facts.get("lost_copies", ()))),
             unsettled=tuple(TopicPartition(*row) for row in facts.get("unsettled_forth", ())),
             unbrought=tuple(TopicPartition(*row) for row in facts.get("unbrought", ())),
+            since={TopicPartition(topic, number): offset for topic, number, offset in facts.get("came_since", ())},
         )
 
     def troubles(self, here: str, there: str) -> tuple[str, ...]:
@@ -294,11 +299,18 @@ def brought_by_flows(forth: Sides, back: Sides) -> frozenset[int]:
     Raises:
         SparkmirrorError: the cluster that came back cannot be asked.
     """
+    return brought_home(forth) if writes_originals(forth, back) else frozenset()
+
+
+def brought_home(forth: Sides) -> frozenset[int]:
+    """The producers that have brought records to the cluster that came back from where applications are.
+
+    Raises:
+        SparkmirrorError: the cluster that came back cannot be asked.
+    """
     assert forth.store is not None
     known = forth.store.state.flow
-    if known is None or not writes_originals(forth, back):
-        return frozenset()
-    return brought_from(forth.source, known.source_id, known.target_id)
+    return frozenset() if known is None else brought_from(forth.source, known.source_id, known.target_id)
 
 
 def _of_mirrors(forth: Sides) -> frozenset[int]:

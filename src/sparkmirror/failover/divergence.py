@@ -107,6 +107,12 @@ def added(found: Sequence[Divergent], known: Sequence[Divergent], part: int) -> 
     return tuple(one._replace(part=part) for one in more)
 
 
+def without_lost(found: Sequence[Divergent], lost: Mapping[TopicPartition, int]) -> tuple[Divergent, ...]:
+    """What is left of it where logs have lost their ends since, from these offsets on. Pure."""
+    left = (one._replace(end=min(one.end, lost.get(one.partition, one.end))) for one in found)
+    return tuple(one for one in left if one.first < one.end)
+
+
 def _without(whole: Divergent, spans: Iterable[Span]) -> Iterator[Divergent]:
     first = whole.first
     for span in sorted([*spans, Span(whole.end, whole.end)]):

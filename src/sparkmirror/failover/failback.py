@@ -202,10 +202,14 @@ class Failback:
         """Finds what has come meanwhile to the cluster that came back, and whether its logs are those compared before.
 
         Where a log is another one, all that its topic has is found as a new part: what is kept of the older one stays.
+        When groups have been moved applications may be there, and the flow copies what they write: nothing is added but
+        what lies in place of copies that the cluster has lost.
         """
         before, now = self._seen(operation), self._compared(operation)
         again = {name for name in now.recreated if before.ids.get(name, now.ids[name]) != now.ids[name]}
         again |= set(now.recreated) - set(before.recreated)
+        if _are_moved(operation):
+            return self._left_to_the_flow(operation, now, again)
         again |= {place.topic for place in self._lost_since(before.found)}
         known = tuple(one for one in before.found if one.partition.topic not in again)
         more = divergence.added(now.found, known, 1 + max({1, *_parts(before)}))
@@ -213,6 +217,32 @@ class Failback:
             return operation
         self._tell_of(more, operation)
         facts = replace(now, found=tuple(sorted([*known, *more]))).facts
+        return self._operator.note(**facts | {"ids": {**before.ids, **facts["ids"]}})
+
+    def _left_to_the_flow(self, operation: Operation, now: Comparison, again: Collection[str]) -> Operation:
+        """Puts on record from where on lies what came when groups had been moved, and what is left of the rest.
+
+        Args:
+            operation: that has moved them.
+            now: how the two clusters compare.
+            again: topics there that were deleted and created again since they were compared.
+        """
+        before = self._seen(operation)
+        same = [one for one in before.found if one.partition.topic not in again]
+        known = divergence.without_lost(same, self._lost_since(same))
+        reading, without = self._forth.source, comparison.brought_by_flows(self._forth, self._back)
+        more, torn = divergence.added(now.found, known, 1 + max({1, *_parts(before)})), self._lost_brought()
+        aside = [one for one in more if one.partition in torn]
+        others = [one for one in more if one.partition not in torn]
+        came = divergence.with_records(reading, others, without, self._forth.flow.admin_timeout_ms)
+        self._tell_of(aside, operation)
+        since = {one.partition: one.first for one in reversed(came)}
+        for place, first in sorted(since.items() - before.since.items()):
+            self._tell(
+                f"{place}: what {operation.source} has from offset {first} on came when groups had been moved: it is "
+                f"not put aside, and {self._forth.flow.name} copies it"
+            )
+        facts = replace(now, found=tuple(sorted([*known, *aside])), since=since).facts
         return self._operator.note(**facts | {"ids": {**before.ids, **facts["ids"]}})
 
     def _put_aside(self, operation: Operation) -> Operation:
@@ -381,7 +411,7 @@ class Failback:
         The cluster may have lost what was brought there, and the flow back may have brought it again by now. Of groups
         that have what they had before they were moved, the operation's record tells.
         """
-        not_taken, lost = look.not_taken(operation), self._lost_brought()
+        not_taken, lost = look.not_taken(operation), self._said_of_lost_brought()
         decided = [
             move for move in self._decided(operation, settled=True) if move.missing and move.group not in not_taken
         ]
@@ -400,8 +430,11 @@ class Failback:
         self._move(operation)
         yield f"{why} since groups were moved: they were moved once more"
 
-    def _lost_brought(self) -> str:
-        """What the cluster that came back has lost of what was brought there, as far as it answers; "" for nothing.
+    def _said_of_lost_brought(self) -> str:
+        return next((f"{place} from offset {offset} on" for place, offset in self._lost_brought().items()), "")
+
+    def _lost_brought(self) -> dict[TopicPartition, int]:
+        """From where on the cluster that came back has lost what was brought there, as far as it answers.
 
         Also what it had lost since groups were moved, and has again by now: other records may lie before that.
         """
@@ -410,7 +443,7 @@ class Failback:
             lost |= {one.copy: one.offset for one in self._procedure.lost_copies(look.OLDEST_MS)}
         with suppress(SparkmirrorError):
             lost |= brought.lost_since(self._back.target, rows, look.OLDEST_MS)
-        return next((f"{place} from offset {offset} on" for place, offset in lost.items()), "")
+        return lost
 
     def _decided(self, operation: Operation, *, stable: bool = False, settled: bool = False) -> tuple[GroupMove, ...]:
         seen = Comparison.of(operation.facts)
@@ -535,36 +568,53 @@ def decided(
     gone = _gone(forth, back, offsets, operation)
     there_now = look.standing_there(back.target, {*offsets, *gone}, timeout_ms)
     unmirrored = [place for place in there if place not in mirrored and place not in absent]
-    return homeward.decide(
-        HomewardSight(
-            offsets=offsets,
-            seen_ms=at,
-            copies=ways[0],
-            local=ways[1],
-            beyond={one.partition: one.end for one in seen.found},
-            recreated=frozenset(seen.recreated),
-            parted={one.partition: one.offset for one in seen.parted},
-            oldest=oldest,
-            absent=absent,
-            empty=ends_of_empty(back.target, unmirrored, timeout_ms),
-            there=there_now,
-            moved=look.moved_by(operation),
-            unsure=unsure_in(operation),
-            tried=places_in(operation),
-            earlier=earlier_in(operation),
-            commits=_committed(back.store.state, there_now.offsets),
-            lost={one.copy: one.offset for one in seen.lost},
-            stood=_committed(forth.store.state, offsets),
-            doubtful=doubt.in_doubt(back),
-            unsettled=frozenset(seen.unsettled),
-            unbrought=frozenset(seen.unbrought),
-            ring=Rings(back).of(here),
-            apart=_apart(forth.store.state),
-            settled=settled,
-            seen_before=merged.lost,
-            gone=gone,
-        )
+    sight = HomewardSight(
+        offsets=offsets,
+        seen_ms=at,
+        copies=ways[0],
+        local=ways[1],
+        beyond={one.partition: one.end for one in seen.found},
+        seen_there=look.on_record(forth.store.state)[0],
+        since=seen.since,
+        recreated=frozenset(seen.recreated),
+        parted={one.partition: one.offset for one in seen.parted},
+        oldest=oldest,
+        absent=absent,
+        empty=ends_of_empty(back.target, unmirrored, timeout_ms),
+        there=there_now,
+        moved=look.moved_by(operation),
+        unsure=unsure_in(operation),
+        tried=places_in(operation),
+        earlier=earlier_in(operation),
+        commits=_committed(back.store.state, there_now.offsets),
+        lost={one.copy: one.offset for one in seen.lost},
+        stood=_committed(forth.store.state, offsets),
+        doubtful=doubt.in_doubt(back),
+        unsettled=frozenset(seen.unsettled),
+        unbrought=frozenset(seen.unbrought),
+        ring=Rings(back).of(here),
+        apart=_apart(forth.store.state),
+        settled=settled,
+        seen_before=merged.lost,
+        gone=gone,
     )
+    return homeward.decide(replace(sight, others=_of_others(forth, sight)))
+
+
+def _of_others(forth: Sides, sight: HomewardSight) -> dict[TopicPartition, tuple[int, ...]]:
+    """From which offsets on others have written on the cluster that came back, in what only the flow back brings there.
+
+    Raises:
+        SparkmirrorError: it cannot be read.
+    """
+    places = homeward.not_brought(sight)
+    if not places:
+        return {}
+    without = comparison.brought_home(forth)
+    found = divergence.with_records(forth.source, places, without, forth.flow.admin_timeout_ms)
+    return {
+        place: tuple(one.first for one in found if one.partition == place) for place in {p.partition for p in found}
+    }
 
 
 def _committed_here(forth: Sides, back: Sides, operation: Operation | None, *, stable: bool) -> Merged:
@@ -708,6 +758,11 @@ def state_of(back: Sides) -> JournalState | None:
         return record(back)
     except SparkmirrorError:
         return None
+
+
+def _are_moved(operation: Operation) -> bool:
+    """Whether groups may have been moved, so that applications may have gone to the cluster that came back."""
+    return bool(operation.facts.get(COMMITTING)) or operation.step in (Step.VERIFYING.name, Step.RELEASING.name)
 
 
 def _parts(seen: Comparison) -> set[int]:

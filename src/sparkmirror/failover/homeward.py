@@ -15,9 +15,11 @@ read them reads them there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import overload
 
+from sparkmirror.failover.divergence import Divergent, find
 from sparkmirror.failover.earlier import NOTHING_EARLIER, Earlier
 from sparkmirror.failover.moves import (
     APART,
@@ -37,6 +39,7 @@ from sparkmirror.failover.moves import (
 )
 from sparkmirror.failover.tried import NONE_OPEN, Open, Unsure
 from sparkmirror.kafka.groups import Committed, Offsets
+from sparkmirror.kafka.reading import Span
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.inherited import Inherited
@@ -85,6 +88,10 @@ class HomewardSight:
         copies: of the flow that came from there: its maps are those of topics there.
         local: of the flow that goes there.
         beyond: by partition there, the end of what was put aside.
+        others: by partition there, from which offsets on others have written between what was brought, see
+            `not_brought`.
+        seen_there: what the flow that came from there has seen groups at there, as it is on record.
+        since: by partition there, the first record that came when groups had been moved, which is not put aside.
         recreated: topics there that were made anew since they were copied: the copies' maps say nothing of them.
         parted: by partition there, where its log parts from what was copied of it: it has lost the rest.
         oldest: the first offset that partitions there still have.
@@ -114,6 +121,9 @@ class HomewardSight:
     copies: Way
     local: Way
     beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
+    others: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    seen_there: Mapping[str, Offsets] = field(default_factory=dict)
+    since: Mapping[TopicPartition, int] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -185,7 +195,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     plain, offsets = _on(sight, here, at), sight.local.maps.get(here)
     back = _copied(sight, here)
     met = meet_at_the_end(plain, back, offsets, at, sight.beyond.get(there, 0))
-    result = in_empty(met, sight.empty.get(there))
+    result = _no_further(in_empty(met, sight.empty.get(there)), sight.since.get(there), Place.CAME_SINCE)
     if there.topic in sight.recreated:
         return _recreated(found, result, sight.beyond.get(there, 0))
     stood = _stood(sight, group, here, committed.offset)
@@ -194,6 +204,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     if isinstance(result, NotYet):
         return replace(found, exact=False, text=result.reason.value)
     result = _as_far_as_known(sight, here, _since_it_came(sight, group, here, result))
+    result = _no_further(result, _unread(sight, group, here), Place.OF_OTHERS)
     brought = _copied(sight, here, with_lost=True)
     upstream = None if brought is None else upstream_of(brought, at, offsets, plain)
     left = left_out(offsets, at, plain, upstream) + _lost(sight, here, at)
@@ -215,6 +226,70 @@ def _with_doubt(sight: HomewardSight, place: MovedPlace) -> MovedPlace:
     if place.partition in sight.unbrought:
         place = replace(place, exact=False, text=f"{place.text}; what others wrote here is not brought there")
     return place
+
+
+def not_brought(sight: HomewardSight) -> tuple[Divergent, ...]:
+    """Where others may have written there between what was brought, behind where groups stood before they left.
+
+    That is asked only of what the flow from there does not copy: of the rest its map tells. Where a group stood in the
+    midst of such a range, what lies behind is one more. Pure.
+    """
+    stood: dict[TopicPartition, set[int]] = {}
+    for group, own in sight.offsets.items():
+        for here in own:
+            offset = _stood_by(sight, group, here)
+            if offset is not None:
+                stood.setdefault(here, set()).add(offset)
+    return tuple(sorted(one for here, starts in stood.items() for one in _between(sight, here, starts)))
+
+
+def _between(sight: HomewardSight, here: TopicPartition, starts: Collection[int]) -> Iterator[Divergent]:
+    there, inherited = sight.local.there(here), sight.local.inherited.get(here)
+    assert there is not None  # or no group stood there
+    begin = max(min(starts), NO_OFFSET if inherited is None else inherited.end)
+    source = sight.local.maps[here].target_to_source(begin)
+    stretches = list(sight.local.maps[here].settled(NO_OFFSET if source is None else source - 1))
+    if not stretches:
+        return
+    spans = [Span(one.target, one.target + one.length) for one in stretches]
+    for one in find({there: begin}, {there: spans[-1].end}, {there: spans}):
+        yield one
+        yield from (one._replace(first=start) for start in starts if one.first < start < one.end)
+
+
+def _stood_by(sight: HomewardSight, group: str, here: TopicPartition) -> int | None:
+    """Where a group stood there by a commit of its own, in what only the flow that goes there has to do with."""
+    there = sight.local.there(here)
+    if there is None or sight.copies.there(here) is not None or here not in sight.local.maps:
+        return None
+    now, commit = sight.there.at(group, there), sight.commits.get(group, {}).get(there)
+    if now != NO_OFFSET and (commit is None or commit.at(now) is None):
+        return now
+    seen = sight.seen_there.get(group, {}).get(there)
+    return None if seen is None else seen.offset
+
+
+def _unread(sight: HomewardSight, group: str, here: TopicPartition) -> int | None:
+    """The first offset there at which others have written, and that the group had not read before it left."""
+    stood, there = _stood_by(sight, group, here), sight.local.there(here)
+    if stood is None or there is None:
+        return None
+    return min((offset for offset in sight.others.get(there, ()) if offset >= stood), default=None)
+
+
+@overload
+def _no_further(result: Translated, offset: int | None, place: Place) -> Translated: ...
+
+
+@overload
+def _no_further(result: Translation, offset: int | None, place: Place) -> Translation: ...
+
+
+def _no_further(result: Translation, offset: int | None, place: Place) -> Translation:
+    """The same, but not beyond a record there that the group has not read: no map of what was brought knows it."""
+    if offset is None or isinstance(result, NotYet) or result.offset <= offset:
+        return result
+    return Translated(offset, place)
 
 
 def _as_far_as_known(sight: HomewardSight, here: TopicPartition, result: Translated) -> Translated:

@@ -46,6 +46,13 @@ class Place(Enum):
         "as far as the flow is on record, which may have copied more: some records behind it may be read once more"
     )
     BACK_BEHIND = "as far as the flow the other way is on record: some records behind it may be read once more"
+    OF_OTHERS = (
+        "the first record there that others wrote and the group has not read: some records behind it may be read once "
+        "more"
+    )
+    CAME_SINCE = (
+        "the first record that came there when groups had been moved: some records behind it may be read once more"
+    )
 
     @property
     def exact(self) -> bool:
@@ -57,6 +64,8 @@ class Place(Enum):
             Place.LOST,
             Place.UNSETTLED,
             Place.BACK_BEHIND,
+            Place.CAME_SINCE,
+            Place.OF_OTHERS,
         )
 
 
