@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.copy.ahead import SegmentsAhead
 from sparkmirror.copy.outgoing import Outgoing
+from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.records import part_of
 from sparkmirror.offsets.segments import SEQUENCES, Opening, Segments, SegmentsKey, segments_of
@@ -96,6 +97,12 @@ def send(copy: SegmentsAhead, topic: Topic, flying: deque[Outgoing], data: st.Da
     return number
 
 
+def names_its_newest(ahead: int, topic: Topic) -> None:
+    """The newest segments that are not reached are the newest on record; all may be reached."""
+    written = topic.pieces.sources.taken()
+    assert ahead == NO_OFFSET or ahead == max(written, key=lambda sequence: (sequence - topic.first) % SEQUENCES)
+
+
 @given(_answers, st.sampled_from([0, SEQUENCES - 5]), st.data())
 def test_whatever_is_divided_or_taken_back_each_record_that_may_be_sent_is_on_record(answers, first, data):
     copy, topic = SegmentsAhead(plan()), Topic(first)
@@ -103,16 +110,34 @@ def test_whatever_is_divided_or_taken_back_each_record_that_may_be_sent_is_on_re
     topic.check(len(topic.lies))
     flying: deque[Outgoing] = deque()
     sent = send(copy, topic, flying, data)
+    names_its_newest(copy.newest(), topic)
+    left = copy.newest(flying)
     unreached = copy.unreached(flying)
     for segments in unreached.shortened:
         topic.take(segments)
     for key in unreached.void:
         topic.forget(key)
     topic.check(sent)
+    names_its_newest(left, topic)
     if not sent:
         assert not len(topic.pieces), "nothing was sent, and nothing is left"
     else:
         assert (topic.pieces.sources.last.count - first) % SEQUENCES < sent
+
+
+def test_the_newest_segments_that_are_not_reached_are_named_and_of_a_partition_that_leaves_those_that_stay():
+    copy = SegmentsAhead(plan())
+    assert (copy.newest(), copy.newest(())) == (NO_OFFSET, NO_OFFSET)
+    for sequence in (0, 5, 9):
+        copy.add([Opening(sequence, 100 + 2 * sequence), Opening(sequence + 2, 103 + 2 * sequence)], unguarded=False)
+    assert copy.newest() == 9
+    assert copy.newest(()) == NO_OFFSET, "nothing was sent"
+    assert copy.newest([batch(0, 2, 100), batch(2, 4, 103)]) == 5
+    copy.place(batch(0, 2, 100), 0, None)
+    assert copy.newest(()) == 0, "it is shortened, and stays"
+    for first, count in ((2, 3), (5, 4), (9, 3)):
+        copy.place(batch(first, count, 0), first, first)
+    assert copy.newest() == NO_OFFSET
 
 
 def test_a_point_on_the_target_is_written_where_a_batch_does_not_follow_the_one_before():

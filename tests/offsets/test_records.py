@@ -371,6 +371,7 @@ def test_the_format_on_the_topic_does_not_change():
         generation=3,
         position=9,
         next_sequence=4,
+        ahead=6,
         first=(3, 4),
         before=(9, 2, 3),
         inherited=CopiedBefore(0, 2, 1),

@@ -158,6 +158,15 @@ def test_nothing_is_in_doubt_of_a_flow_that_never_copied():
     assert state_of([]).ended_cleanly
 
 
+def test_segments_that_progress_names_and_that_are_not_on_record_are_lost():
+    first, newest = (Segments(partition=PLACE, writer=WRITER, sequence=at, source=at) for at in (0, 8))
+    known = replace(progress(1, 1, 5), writer=WRITER, ahead=8)
+    assert state_of([first, known]).lacks_ahead(PLACE)
+    assert not state_of([first, newest, known]).lacks_ahead(PLACE)
+    assert not state_of([first, replace(known, ahead=-1)]).lacks_ahead(PLACE), "all that is on record is acknowledged"
+    assert not state_of([first]).lacks_ahead(PLACE)
+
+
 def test_a_tombstone_removes_a_segment():
     kept, gone = (Segments(partition=PLACE, writer=WRITER, sequence=n, source=n) for n in (0, 5))
     state = state_of([kept, gone])

@@ -97,10 +97,7 @@ class SegmentsAhead:
 
     def unreached(self, unacknowledged: Sequence[Outgoing]) -> Unreached:
         """Those for records that the target does not have; ``unacknowledged`` are the batches that it may have."""
-        limit = self._reached
-        if unacknowledged:
-            last = unacknowledged[-1]
-            limit = (last.sequence + last.count) % SEQUENCES
+        limit = self._limit(unacknowledged)
         shortened, void = [], []
         for ahead in self._waiting:
             reached = [opening for opening in ahead.openings if limit is not None and _is_before(opening, limit)]
@@ -109,6 +106,25 @@ class SegmentsAhead:
             elif len(reached) < len(ahead.openings):
                 shortened.append(self._record(Ahead(reached, ahead.unguarded)))
         return Unreached(tuple(shortened), tuple(void))
+
+    def newest(self, unacknowledged: Sequence[Outgoing] | None = None) -> int:
+        """The sequence number of the newest record of segments that are not reached yet, or `NO_OFFSET`.
+
+        Where the partition is handed on, and ``unacknowledged`` are the batches that the target may have, of those that
+        stay on record: see `unreached`.
+        """
+        firsts = [ahead.openings[0] for ahead in self._waiting]
+        if unacknowledged is not None:
+            limit = self._limit(unacknowledged)
+            firsts = [] if limit is None else [first for first in firsts if _is_before(first, limit)]
+        return firsts[-1].sequence if firsts else NO_OFFSET
+
+    def _limit(self, unacknowledged: Sequence[Outgoing]) -> int | None:
+        """The sequence number behind the last record that the target may have; None where it has nothing."""
+        if not unacknowledged:
+            return self._reached
+        last = unacknowledged[-1]
+        return (last.sequence + last.count) % SEQUENCES
 
     def place(self, batch: Outgoing, offset: int, expected: int | None, before: int = NO_OFFSET) -> None:
         """The target has ``batch`` at ``offset``.

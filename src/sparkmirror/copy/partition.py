@@ -540,7 +540,15 @@ class PartitionCopy:
         Those of batches without an answer stay, since the target may have them; those of batches that were refused for
         sure do not: whoever goes on may find fewer records in the source, and number them otherwise.
         """
-        return self.ahead.unreached(() if self.all_acknowledged else self._unacknowledged)
+        return self.ahead.unreached(self._left_unacknowledged)
+
+    def newest_ahead(self, *, leaving: bool) -> int:
+        """The newest segments that are not reached yet; where it is ``leaving``, of those that stay on record."""
+        return self.ahead.newest(self._left_unacknowledged if leaving else None)
+
+    @property
+    def _left_unacknowledged(self) -> Sequence[Outgoing]:
+        return () if self.all_acknowledged else self._unacknowledged
 
     def go_to(self, offset: int, event: Event) -> None:
         """Moves on to a later source offset, with an event that says why. Only while `idle`."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
@@ -130,7 +130,8 @@ class Publisher:
             mark = _mark(partition)
             before = self._published.get(partition.source)
             if final or release or before is None or before.moves != mark.moves or before.flowing:
-                progress = self._progress(partition, before, release=release)
+                newest = partition.newest_ahead(leaving=final or release)
+                progress = replace(self._progress(partition, before, release=release), ahead=newest)
                 mark.flowing = progress.rate != (0.0, 0.0)
                 entries.append((progress.key, progress.value()))  # behind its segments: a release is acted upon
                 moved[partition.source] = mark

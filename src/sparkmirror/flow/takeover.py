@@ -191,12 +191,16 @@ class Takeover:
         there: Mapping[TopicPartition, TopicPartition],
         taking: _Taking,
     ) -> None:
-        """Sees that the map leads to the records that the logs have last, where the internal topic may lack its end."""
+        """Sees that the map leads to the records that the logs have last, where the internal topic may lack its end.
+
+        A progress that came after a loss vouches for no segments but those up to its last record: it names the newest.
+        """
         doubtful: dict[TopicPartition, Last] = {}
         for here, decision in found.items():
             last, progress = decision.last, self._store.state.progress.get(here)
             known = NO_OFFSET if progress is None else progress.source
-            if last is not None and last.source > known and self._store.elected_since(here):
+            lacks = self._store.elected_since(here) or self._store.state.lacks_ahead(here)
+            if last is not None and last.source > known and lacks:
                 doubtful[here] = last
         if self._source is None or not doubtful:
             return

@@ -147,6 +147,8 @@ class Progress:
         position: the next source offset to copy; all below it is on the target or was dropped on purpose.
         next_sequence: the sequence number of the next record in this writer epoch.
         sequence, source, target: of the last acknowledged record, or `NO_OFFSET`.
+        ahead: the sequence number of the newest segments that were written, or are being written, for records that are
+            not acknowledged; `NO_OFFSET` where there are none. Where they are not on record the topic has lost them.
         first: the source and target offset of the first record of the epoch, or `NO_OFFSET`.
         before: the sequence number, the source and the target offset of the last record that an older epoch had put on
             the target when this one began; `NO_OFFSET` where that is not known, or nothing was.
@@ -181,6 +183,7 @@ class Progress:
     sequence: int = NO_OFFSET
     source: int = NO_OFFSET
     target: int = NO_OFFSET
+    ahead: int = NO_OFFSET
     first: tuple[int, int] = NO_RECORD.first
     before: tuple[int, int, int] = NO_RECORD.before
     inherited: CopiedBefore = NOTHING_BEFORE
@@ -226,6 +229,7 @@ class Progress:
 
     def value(self) -> str:
         """The record's value."""
+        ahead = {} if self.ahead == NO_OFFSET else {"ahead": self.ahead}
         rows = {"first": self.first, "before": self.before, "inherited": self.inherited, "began": self.began}
         return json_text.write(
             {
@@ -234,6 +238,7 @@ class Progress:
                 "position": self.position,
                 "next": self.next_sequence,
                 "last": [self.sequence, self.source, self.target],
+                **ahead,
                 **{name: list(row) for name, row in rows.items() if max(row) > NO_OFFSET},
                 "end": self.end,
                 "copies_end": self.copies_end,
@@ -641,6 +646,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         sequence=integer(sequence),
         source=integer(source),
         target=integer(target),
+        ahead=integer(data.get("ahead", NO_OFFSET)),
         first=_offsets(data, "first", NO_RECORD.first),
         before=_offsets(data, "before", NO_RECORD.before),
         inherited=CopiedBefore(*_offsets(data, "inherited", NOTHING_BEFORE)) if "inherited" in data else NOTHING_BEFORE,

@@ -233,6 +233,13 @@ class JournalState:
                 if progress is not None and _goes_with(progress, part, all_before=broken):
                     del records[part.partition]
 
+    def lacks_ahead(self, partition: TopicPartition) -> bool:
+        """Whether segments are not on record that the newest progress of a partition says were written ahead."""
+        progress = self.progress.get(partition)
+        if progress is None or progress.ahead == NO_OFFSET:
+            return False
+        return progress.ahead not in self.map_of(partition).half(progress.writer, is_source=True)
+
     def map_of(self, partition: TopicPartition) -> PartitionMap:
         """The segments of a partition; an empty map where there are none yet."""
         found = self.maps.get(partition)
