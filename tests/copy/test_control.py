@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.copy import control
 from sparkmirror.copy.control import (
     RUN_KEY,
+    Announced,
     ControlState,
     Handed,
     alive_key,
@@ -20,6 +22,7 @@ from sparkmirror.copy.control import (
     ready_key,
     run_value,
     spent_keys,
+    told_run,
 )
 from sparkmirror.kafka.journal import Entry
 from sparkmirror.model import Copied, LastRecord, Reached, TopicPartition, Writer
@@ -152,6 +155,48 @@ def test_every_key_of_a_handover_is_spent_with_it(monkeypatch):
 
 
 def test_lanes_end_when_another_run_has_the_flow():
-    assert not heard((RUN_KEY, run_value(RUN)), (RUN_KEY, None)).ended("lane-0.0")
-    state = heard((RUN_KEY, run_value(RUN)), (RUN_KEY, run_value("other")))
+    assert not heard((RUN_KEY, run_value(Announced(run=RUN))), (RUN_KEY, None)).ended("lane-0.0")
+    state = heard((RUN_KEY, run_value(Announced(run=RUN))), (RUN_KEY, run_value(Announced(run="other"))))
     assert state.ended("lane-0.0") == "run other has the flow now"
+
+
+MINE = Announced(run=RUN, generation=5, driver=Writer(producer_id=9, epoch=4))
+
+
+@pytest.mark.parametrize(
+    ("generation", "driver", "ends"),
+    [
+        pytest.param(6, (9, 5), True, id="a later run"),
+        pytest.param(4, (9, 3), False, id="a run before, of which the topic lost the end"),
+        pytest.param(5, (9, 3), False, id="one that died while it began"),
+        pytest.param(2, (9, 5), True, id="a later run after the internal topic has lost its end"),
+        pytest.param(6, (9, 3), True, id="a later run after the coordinator has"),
+        pytest.param(4, (8, 3), True, id="another producer id, which tells nothing"),
+        pytest.param(0, (-1, -1), True, id="an older release"),
+    ],
+)
+def test_lanes_pass_over_the_word_of_a_run_that_was_surely_before_their_own(
+    generation: int, driver: tuple[int, int], ends: bool
+):
+    other = Announced(run="other", generation=generation, driver=Writer(producer_id=driver[0], epoch=driver[1]))
+    state = ControlState(run=RUN, newest=MINE)
+    state.take([Entry(0, RUN_KEY, run_value(other))])
+    assert bool(state.ended("lane-0.0")) is ends
+
+
+def test_lanes_that_have_read_of_a_later_run_do_not_go_on_for_a_late_word_of_their_own():
+    state = ControlState(run=RUN, newest=MINE)
+    later = Announced(run="other", generation=6, driver=Writer(producer_id=9, epoch=5))
+    state.take([Entry(0, RUN_KEY, run_value(later)), Entry(1, RUN_KEY, run_value(MINE))])
+    assert state.ended("lane-0.0") == "run other has the flow now"
+
+
+@pytest.mark.parametrize("one", [MINE, Announced(run="x")])
+def test_what_a_run_says_of_itself_is_read_as_it_was_written(one: Announced):
+    assert told_run(run_value(one)) == one
+
+
+@pytest.mark.parametrize("value", ["{}", '{"run":"x","driver":[1]}', '{"run":"x","driver":["1",2],"generation":3}'])
+def test_what_names_no_run_or_no_driver_is_none(value: str):
+    with pytest.raises(ValueError):
+        told_run(value)

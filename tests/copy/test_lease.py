@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from sparkmirror.copy.control import RUN_KEY, lost_key, run_value
+from sparkmirror.copy.control import RUN_KEY, Announced, lost_key, run_value
 from sparkmirror.copy.lease import LEASE_SECONDS, Lease, now
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.errors import LinkError
@@ -173,7 +173,7 @@ def tell(stage: Stage, key: str, value: str) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("load")
-@pytest.mark.parametrize("word", [(lost_key("run", "lane-0.0"), "{}"), (RUN_KEY, run_value("another"))])
+@pytest.mark.parametrize("word", [(lost_key("run", "lane-0.0"), "{}"), (RUN_KEY, run_value(Announced(run="another")))])
 def test_a_lane_that_stood_still_sends_nothing_once_it_was_given_up(
     stage: Stage, lane: subprocess.Popen[bytes], result: Path, word: tuple[str, str]
 ):

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
+from sparkmirror.copy.control import RUN_KEY, Announced, run_value, told_run
 from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.errors import FencedError, LinkError
@@ -25,7 +26,9 @@ from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.room import Room
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.journal import Journal
 from sparkmirror.model import Alias, FlowName, LastRecord, TopicPartition, Writer
+from sparkmirror.naming import control_topic
 from sparkmirror.offsets.records import Happened, Life, Progress, Stopped
 from sparkmirror.offsets.state import JournalState
 from tests.flow.running import until
@@ -57,6 +60,7 @@ class OneLane:
         self._receipts: Future[tuple[Receipt, ...]] = Future()
         opened: Any = SimpleNamespace(
             generation=1,
+            driver=WRITER,
             source_id="A",
             target_id="B",
             first=(WRITER,) * 8,
@@ -221,6 +225,28 @@ def test_a_run_that_cannot_order_its_lanes_hears_all_the_same_that_another_has_t
     runs.opened("second")
     looked(copying, lambda: copying.finished, "the first run hears of the second")
     assert "has taken the flow over" in copying.superseded
+
+
+@pytest.mark.kafka
+def test_a_late_word_of_a_driver_that_died_ends_nobody_and_a_later_run_does(
+    runs: TwoRuns, lab_cluster: Callable[[str], Cluster]
+) -> None:
+    copying, cluster = runs.copying, lab_cluster("B")
+    journal = Journal(cluster, control_topic(copying._config.name))
+    word = Announced(run="dead", generation=runs.first.generation, driver=replace(runs.first.driver, epoch=0))
+
+    def has_the_flow() -> str:
+        newest, _ = cluster.run(journal.read_all)
+        return told_run(newest[RUN_KEY].value or "").run
+
+    copying.begin()
+    cluster.run(journal.append, [(RUN_KEY, run_value(word))])
+    assert has_the_flow() == "dead"
+    looked(copying, lambda: has_the_flow() == "first", "it says once more that it has the flow")
+    assert not copying.finished
+    runs.opened("second")
+    looked(copying, lambda: copying.finished, "the first run hears of the second")
+    assert (has_the_flow(), "has taken the flow over" in copying.superseded) == ("second", True)
 
 
 @pytest.mark.kafka

@@ -129,7 +129,7 @@ ORDERS = Orders(
     facts={"t": TargetFacts(max_message_bytes=5, log_append_time=True, codec="zstd")},
 )  # fmt: skip
 CONTROL: tuple[tuple[str, str], ...] = (
-    (control.RUN_KEY, control.run_value(RUN)),
+    (control.RUN_KEY, control.run_value(control.Announced(run=RUN, generation=3, driver=WRITER))),
     (control.drain_key(RUN), "{}"),
     (control.ready_key(RUN, "lane-0.1"), "{}"),
     (control.alive_key(RUN, "lane-0.1"), control.alive_value(RecoveryPoint(7, HERE))),

@@ -78,6 +78,7 @@ def lanes(shifts: Shifts) -> Iterator[Lanes]:
     written: list[Any] = []
     opened: Any = SimpleNamespace(
         generation=1,
+        driver=PLAN.writer,
         source_id="A",
         target_id="B",
         facts=Facts({}),

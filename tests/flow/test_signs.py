@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sparkmirror.config.settings import ClientSettings
-from sparkmirror.copy.control import RUN_KEY, alive_key, alive_value, ready_key, run_value
+from sparkmirror.copy.control import RUN_KEY, Announced, alive_key, alive_value, ready_key, run_value, told_run
 from sparkmirror.flow.signs import FIRST_SECONDS, MOST_PATIENCE, SILENT_SECONDS, Heard, Signs
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Entry, Journal
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.recovery import RecoveryPoint
 from tests.flow.running import create_topic
+from tests.flow.test_events import delete_topic
 
 
 def sign(shift: str, run: str = "mine") -> Entry:
@@ -124,10 +127,62 @@ def test_the_recovery_point_that_a_shift_told_last_is_known_until_it_ends():
 
 def test_the_run_that_spoke_last_has_the_flow():
     heard = Heard("mine")
-    heard.take([Entry(offset=0, key=RUN_KEY, value=run_value("mine"))], 1.0)
+    heard.take([Entry(offset=0, key=RUN_KEY, value=run_value(Announced(run="mine")))], 1.0)
     assert heard.follower == ""
-    heard.take([Entry(offset=1, key=RUN_KEY, value=run_value("other"))], 2.0)
+    heard.take([Entry(offset=1, key=RUN_KEY, value=run_value(Announced(run="other")))], 2.0)
     assert heard.follower == "other"
+
+
+MINE = Announced(run="mine", generation=5, driver=Writer(producer_id=9, epoch=4))
+
+
+@pytest.mark.parametrize(
+    ("words", "doubted"),
+    [
+        ([MINE], False),
+        ([replace(MINE, run="later", generation=6)], True),
+        ([replace(MINE, run="dead", generation=4, driver=Writer(producer_id=9, epoch=3))], True),
+        ([replace(MINE, run="dead", generation=4), MINE], False),
+        pytest.param([replace(MINE, driver=Writer(producer_id=9, epoch=3))], True, id="its own from before, come late"),
+        ([MINE, replace(MINE, run="later", generation=6)], True),
+    ],
+)
+def test_a_driver_whose_word_is_not_the_last_one_is_to_look_whether_it_has_the_flow(
+    words: list[Announced], doubted: bool
+):
+    heard = Heard("mine", MINE)
+    heard.take([Entry(offset=at, key=RUN_KEY, value=run_value(word)) for at, word in enumerate(words)], 1.0)
+    assert (heard.doubted, heard.follower) == (doubted, "")
+
+
+@pytest.mark.kafka
+def test_a_driver_whose_control_topic_has_lost_its_end_reads_it_again_and_says_once_more_that_it_has_the_flow(
+    cluster_b, topic
+):
+    name = topic("signs")
+    create_topic(cluster_b, name)
+    settings = ClientSettings(bootstrap_servers=tuple(cluster_b.bootstrap_servers.split(",")))
+    cluster = Cluster("b", settings, role="test")
+    try:
+        journal, signs = Journal(cluster, name), Signs(cluster, name, "mine", 30_000)
+        cluster.run(journal.append, [(alive_key("dead", "lane-0.0"), "{}")] * 5)
+        signs.announce(MINE)
+        cluster.run(journal.append, [(alive_key("mine", "lane-0.0"), "{}")])
+        signs.follow()
+        assert not signs.doubted
+        delete_topic(cluster_b, name)
+        create_topic(cluster_b, name)
+        word = replace(MINE, run="dead", generation=4, driver=Writer(producer_id=9, epoch=3))
+        cluster.run(Journal(cluster, name).append, [(RUN_KEY, run_value(word))])
+        signs.follow()
+        assert (signs.doubted, signs.follower) == (True, "")
+        signs.announce_again(6, MINE.driver)
+        signs.follow()
+        assert not signs.doubted
+        newest, _ = cluster.run(Journal(cluster, name).read_all)
+        assert told_run(newest[RUN_KEY].value or "") == replace(MINE, generation=6)
+    finally:
+        cluster.close()
 
 
 @pytest.mark.kafka
@@ -139,15 +194,16 @@ def test_a_new_run_takes_the_flow_and_knows_whether_lanes_of_others_may_live(clu
     try:
         journal = Journal(cluster, name)
         old, new = Signs(cluster, name, "old", 30_000), Signs(cluster, name, "new", 30_000)
-        assert (old.announce(), old.haunted) == (1, False)
+        later = Writer(producer_id=9, epoch=5)
+        assert (old.announce(replace(MINE, run="old")), old.haunted) == (1, False)
         old.follow()
-        assert (old.follower, old.silent()) == ("", frozenset())
+        assert (old.follower, old.doubted, old.silent()) == ("", False, frozenset())
         cluster.run(journal.append, [(alive_key("old", "lane-0.3"), "{}"), (alive_key("new", "lane-0.0"), "{}")])
-        assert (new.announce(), new.haunted) == (4, True)
+        assert (new.announce(Announced(run="new", generation=6, driver=later)), new.haunted) == (4, True)
         old.follow()
-        assert old.follower == "new"
+        assert (old.follower, old.doubted) == ("", True), "it looks whether it still has the flow"
         again = Signs(cluster, name, "new", 30_000)
-        again.announce()
+        again.announce(Announced(run="new", generation=7, driver=Writer(producer_id=9, epoch=6)))
         assert again.haunted, "a start that is tried again is as careful as the first"
         new.bury()
         assert not new.haunted

@@ -75,6 +75,7 @@ _plans = st.builds(
     internal_topic=_texts,
     control_topic=_texts,
     control_offset=_counts,
+    driver=_writers,
     max_ms=_counts,
     grace_ms=_counts,
     guarded_ms=_counts,

@@ -3,7 +3,8 @@
 Keys are JSON arrays, values JSON objects, as on the internal topic; every key but the first begins with the kind
 and the run.
 
-    ["run"]                          which run has the flow; all others end without sending anything more
+    ["run"]                          which run has the flow; lanes of all before it end without sending anything more.
+                                     ``generation`` and ``driver`` say which one is the later, see `Announced`
     ["drain", run, shift or "*"]     finish what is in flight, hand over and end
     ["ready", run, shift]            the successor of this shift has started and waits for it
     ["handover", run, shift, part]   where this shift left its partitions; ``parts`` says how many records there are
@@ -29,6 +30,7 @@ from typing import Any
 from sparkmirror.copy import orders
 from sparkmirror.copy.orders import NO_ORDERS, Orders
 from sparkmirror.kafka.journal import Entry
+from sparkmirror.kafka.producer_ids import NOBODY
 from sparkmirror.model import NO_OFFSET, NOTHING, UNKNOWN, Copied, LastRecord, Reached, TopicPartition, Writer
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.json_text import INT32, count, flag, integer, rows, signed, text
@@ -38,6 +40,29 @@ RUN_KEY = json.dumps(["run"])
 """Never deleted, so that also a lane that stood still for days reads it."""
 EVERY_SHIFT = "*"
 PARTITIONS_PER_RECORD = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announced:
+    """That a run has the flow.
+
+    Attributes:
+        run: its name.
+        generation: of the flow when the run took it.
+        driver: by what its driver owned the internal topic then; `NOBODY` from older releases.
+    """
+
+    run: str
+    generation: int = 0
+    driver: Writer = NOBODY
+
+    def is_before(self, other: Announced) -> bool:
+        """Whether it is surely of an earlier run: a request that was held up, or left by a topic that lost its end.
+
+        The internal topic and the coordinator count runs, each in a log that may lose its end: both have to say so.
+        """
+        same = self.driver.producer_id == other.driver.producer_id
+        return same and self.driver.epoch < other.driver.epoch and self.generation <= other.generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +95,13 @@ class Handed:
     copies_end: int = NO_OFFSET
 
 
-def run_value(run: str) -> str:
-    """The value that says that ``run`` has the flow."""
-    return json.dumps({"v": 1, "run": run})
+UNANNOUNCED = Announced(run="")
+
+
+def run_value(one: Announced) -> str:
+    """The value that says that a run has the flow."""
+    driver = {} if one.driver == NOBODY else {"generation": one.generation, "driver": _ids(one.driver)}
+    return json.dumps({"v": 1, "run": one.run} | driver)
 
 
 def drain_key(run: str, shift: str = EVERY_SHIFT) -> str:
@@ -111,15 +140,20 @@ def told_alive(value: str) -> RecoveryPoint | None:
     raise ValueError("no sign of life")
 
 
-def told_run(value: str) -> str:
+def told_run(value: str) -> Announced:
     """Reads `run_value`.
 
     Raises:
         ValueError: it is none.
     """
     match json_text.read(value):
+        case {"run": run, "driver": [producer_id, epoch], "generation": generation}:
+            driver = Writer(producer_id=integer(producer_id), epoch=integer(epoch, INT32))
+            return Announced(run=text(run), generation=integer(generation), driver=driver)
+        case {"driver": _}:
+            raise ValueError("no driver is named")
         case {"run": run}:
-            return text(run)
+            return Announced(run=text(run))
     raise ValueError("no run is named")
 
 
@@ -189,17 +223,17 @@ class ControlState:
         ready: shifts whose successors wait for them.
         alive: shift → the offset of its newest sign of life.
         lost: shifts that may send nothing more and will hand over nothing.
-        follower: the run that has taken the flow from this one, or "".
+        newest: the latest run that is known to have the flow; this one to begin with.
         orders: the newest.
         handed: shift → partition → where it was left; complete handovers only.
     """
 
     run: str
+    newest: Announced = UNANNOUNCED
     draining: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     alive: dict[str, int] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
-    follower: str = ""
     orders: Orders = NO_ORDERS
     handed: dict[str, dict[TopicPartition, Handed]] = field(default_factory=dict)
     _parts: dict[str, dict[int, dict[TopicPartition, Handed]]] = field(default_factory=dict)
@@ -216,7 +250,7 @@ class ControlState:
     def _take(self, entry: Entry) -> None:
         if entry.key == RUN_KEY and entry.value is not None:
             named = told_run(entry.value)
-            self.follower = "" if named == self.run else named
+            self.newest = self.newest if named.is_before(self.newest) else named
         name = _name(entry.key)
         kind, run, shift = name[:3]
         if run != self.run:
@@ -244,8 +278,8 @@ class ControlState:
 
     def ended(self, shift: str) -> str:
         """Why ``shift`` may send nothing more, or ""."""
-        if self.follower:
-            return f"run {self.follower} has the flow now"
+        if self.newest.run not in ("", self.run):
+            return f"run {self.newest.run} has the flow now"
         return "the driver heard nothing of it and gave its partitions away" if shift in self.lost else ""
 
     def _take_handover(self, shift: str, part: int, value: dict[str, Any]) -> None:

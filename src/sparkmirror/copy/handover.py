@@ -14,7 +14,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from sparkmirror.copy.control import ControlState, Handed, alive_key, alive_value, handover_entries, ready_key
+from sparkmirror.copy.control import (
+    Announced,
+    ControlState,
+    Handed,
+    alive_key,
+    alive_value,
+    handover_entries,
+    ready_key,
+)
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import ShiftPlan
 from sparkmirror.copy.progress import Publisher
@@ -42,7 +50,8 @@ class Handover:
     def __init__(self, plan: ShiftPlan, target: Cluster) -> None:
         self._plan = plan
         self.journal = Journal(target, plan.control_topic)
-        self.state = ControlState(run=plan.run, orders=plan.orders)
+        announced = Announced(run=plan.run, generation=plan.generation, driver=plan.driver)
+        self.state = ControlState(run=plan.run, newest=announced, orders=plan.orders)
         self._next = plan.control_offset
         self._turn = Turn()
 

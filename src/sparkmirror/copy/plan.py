@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from sparkmirror.copy.orders import NO_ORDERS, Orders
 from sparkmirror.copy.target_facts import TargetFacts
+from sparkmirror.kafka.producer_ids import NOBODY
 from sparkmirror.model import (
     MAX_MESSAGE_BYTES,
     NO_OFFSET,
@@ -129,6 +130,7 @@ class ShiftPlan:
         run: the driver's run; control records of other runs are not for us.
         shift: unique within the run, such as ``lane-2.7``.
         generation: the driver's start counter of the flow.
+        driver: by what the driver owned the internal topic when it took the flow.
         source_id, target_id: the ids of the clusters.
         loops_by_writer: drop batches that a mirror wrote and that came from the target.
         internal_topic, control_topic: of the flow, on the target.
@@ -146,6 +148,7 @@ class ShiftPlan:
     shift: str
     generation: int
     partitions: tuple[PartitionPlan, ...]
+    driver: Writer = NOBODY
     source_id: str = ""
     target_id: str = ""
     loops_by_writer: bool = False

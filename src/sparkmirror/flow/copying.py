@@ -309,6 +309,17 @@ class Copying:
         self._resting.wake([each.partition for each in orders - self._heard], time.monotonic())
         self._heard = orders  # an order that ends no stop stays on record, and is no reason to try each second
 
+    def _show_ownership(self) -> None:
+        """Says once more that this run has the flow, if it has: the control topic does not end with its word.
+
+        Raises:
+            FencedError: it has not.
+            SparkmirrorError: the target does not say, or does not take it.
+        """
+        opened = self._opened
+        opened.store.prove_by_a_write()
+        opened.signs.announce_again(opened.generation, opened.store.owner)
+
     def _listen(self, now: float) -> None:
         """Hears who is silent and who has the flow, and shows that this run has it."""
         signs = self._opened.signs
@@ -316,6 +327,8 @@ class Copying:
         if signs.follower:
             self.superseded = f"another run, {signs.follower}, has taken the flow over: only one may copy it"
             return
+        if signs.doubted:
+            self._show_ownership()
         for ended in self._lanes.silent(signs.silent()):
             self._lose(ended, now)
         if now - self._began > BURY_SECONDS:

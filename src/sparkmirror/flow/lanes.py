@@ -217,6 +217,7 @@ class Lanes:
             run=self._run,
             shift=shift,
             generation=self._opened.generation,
+            driver=self._opened.driver,
             partitions=tuple(
                 replace(
                     self._opened.facts.newest(each),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.copy.control import Announced
 from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
@@ -52,6 +53,7 @@ class Opened:
         lost_runs: whether runs had the flow after the clean end on record, of which the internal topic has nothing:
             it has lost its end. No position holds then, and partitions that it does not know may have been copied.
         signs: what lanes and other runs say on the control topic.
+        driver: by what this run owned the internal topic when it took the flow.
         facts: what the target asks of batches, and how long its brokers remember who wrote them.
         tells_writers: whether what mirrors brought from the target is told, and left out, by who wrote it; then
             others may write the target topics too.
@@ -70,6 +72,7 @@ class Opened:
     exact_after: int
     lost_runs: bool
     signs: Signs
+    driver: Writer
     facts: Facts
     tells_writers: bool
 
@@ -232,10 +235,13 @@ def _take(
     """
     timeout_ms = config.admin_timeout_ms
     signs = Signs(target, control_topic(config.name), run, timeout_ms)
-    control_offset = signs.announce()
-    # In this order: whoever had the flow writes nothing more here, however late it wakes, and all that it has written
-    # is read. Its lanes end before they begin more.
+    # In this order: whoever had the flow writes nothing more here, however late it wakes; it is refused where it reads
+    # the announcement and looks whether it still has the flow; its lanes end before they begin more; and all that it
+    # and they have written is read.
     store.own(f"sparkmirror.{config.name}.driver")
+    driver, before = store.owner, store.state.flow
+    generation = 1 if before is None else before.generation + 1
+    control_offset = signs.announce(Announced(run=run, generation=generation, driver=driver))
     store.follow()
     store.remembers = True
     record = _flow_record(config, source_id, target_id, store, file)
@@ -275,6 +281,7 @@ def _take(
         exact_after=exact_after,
         lost_runs=lost_runs,
         signs=signs,
+        driver=driver,
         facts=Facts(memories_ms(target, timeout_ms)),
         tells_writers=bool(record.tells_since_ms),
     )

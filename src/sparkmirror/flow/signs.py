@@ -1,8 +1,12 @@
 """Signs of life on the control topic, as the driver hears them: which lane is silent, which run has the flow.
 
 A lane that is silent may be dead, stopped or cut off. The driver says so on the control topic before it takes its
-partitions over; a lane that reads this ends without sending. A new run says that it has the flow; whoever reads that,
-lanes and driver of the run before, ends.
+partitions over; a lane that reads this ends without sending. A new run takes the flow and then says so: lanes of the
+run before end when they read that, and its driver is refused when it looks whether it still has the flow.
+
+What says that a run has the flow is not fenced: a request of a driver that died may arrive late, and the topic may lose
+its end, down to an older one. So a driver that reads the word of another run, or finds the topic shorter than it was,
+ends only where it no longer owns the internal topic; else it says once more that it has the flow.
 
 Invariants: silence counts only while the driver itself can read the topic; a shift that was never heard has longer,
 since it may wait for a place in Spark, and each one that is given up unheard gives its successors twice the time, since
@@ -11,16 +15,21 @@ a machine that is too slow for one would be too slow for all; the driver's own w
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparkmirror.copy.control import RUN_KEY, is_ours, run_value, told_alive, told_run
+from sparkmirror.copy.control import RUN_KEY, UNANNOUNCED, Announced, is_ours, run_value, told_alive, told_run
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.journal import Entry, Journal
+from sparkmirror.kafka.journal import Cursor, Entry, Journal
+from sparkmirror.kafka.producer_ids import NOBODY
+from sparkmirror.model import Writer
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.foreign import Flaw, Foreign
 from sparkmirror.offsets.recovery import RecoveryPoint
+
+log = logging.getLogger(__name__)
 
 SILENT_SECONDS = 10.0
 FIRST_SECONDS = 120.0
@@ -40,13 +49,17 @@ class Heard:
 
     Attributes:
         run: whose shifts.
-        follower: the run that has taken the flow, or "".
+        announced: what this run has said of itself.
+        follower: a run of an older release that has taken the flow, or "": its driver says so before it does.
+        doubted: whether the newest word on who has the flow is not this run's, or may be lost.
         points: up to when the partitions of a shift are copied, as it told last.
         foreign: records that no mirror has written, passed over.
     """
 
     run: str
+    announced: Announced = UNANNOUNCED
     follower: str = ""
+    doubted: bool = False
     points: dict[str, RecoveryPoint] = field(default_factory=dict)
     foreign: Foreign = field(default_factory=Foreign)
     _shifts: dict[str, float] = field(default_factory=dict)
@@ -70,8 +83,7 @@ class Heard:
     def _take(self, entry: Entry, value: str, now: float) -> None:
         try:
             if entry.key == RUN_KEY:
-                named = told_run(value)
-                self.follower = "" if named == self.run else named
+                self._take_run(told_run(value))
             sign = _sign(entry)
             if sign is not None and sign[0] == self.run:
                 self._shifts[sign[1]] = now
@@ -83,6 +95,14 @@ class Heard:
             self.foreign.forget(entry.key)
         except ValueError:
             self.foreign.note(entry.key, entry.offset, Flaw.VALUE)
+
+    def _take_run(self, named: Announced) -> None:
+        if named.run == self.run:
+            self.follower, self.doubted = "", named.is_before(self.announced)
+        elif named.driver == NOBODY:
+            self.follower = named.run
+        else:
+            self.doubted = True
 
     def expect(self, shift: str, now: float) -> None:
         """A shift was handed to Spark, and is to be heard in time, or a multiple of it."""
@@ -119,7 +139,7 @@ class Signs:
     def __init__(self, target: Cluster, topic: str, run: str, timeout_ms: int) -> None:
         self._target = target
         self._journal = Journal(target, topic)
-        self._next = 0
+        self._cursor = Cursor()
         self._timeout_ms = timeout_ms
         self._heard = Heard(run)
         self._others: frozenset[str] = frozenset()
@@ -134,19 +154,34 @@ class Signs:
         """Whether lanes of another run ended unheard, and may still live."""
         return bool(self._others)
 
-    def announce(self) -> int:
+    def announce(self, announced: Announced) -> int:
         """Says that this run has the flow now; gives the offset from which on its lanes read.
 
         Raises:
             BrokerError: the topic cannot be read or written.
             LinkError: the target does not answer.
         """
-        run = self._heard.run
-        self._target.run(self._journal.append, [(RUN_KEY, run_value(run))], self._timeout_ms)
-        newest, self._next = self._target.run(self._journal.read_all, self._timeout_ms)
+        self._say(announced)
+        newest, end = self._target.run(self._journal.read_all, self._timeout_ms)
+        self._cursor = Cursor(end)
+        self._heard.take([entry for key, entry in newest.items() if key == RUN_KEY], time.monotonic())
         signs = {key: _sign(entry) for key, entry in newest.items()}
-        self._others = frozenset(key for key, sign in signs.items() if sign is not None and sign[0] != run)
-        return self._next
+        self._others = frozenset(key for key, sign in signs.items() if sign is not None and sign[0] != announced.run)
+        return end
+
+    def announce_again(self, generation: int, driver: Writer) -> None:
+        """Says so once more, behind what others have said, or in place of what is lost.
+
+        Raises:
+            BrokerError: the topic cannot be written.
+            LinkError: the target does not answer.
+        """
+        self._say(Announced(run=self._heard.run, generation=generation, driver=driver))
+        self._heard.doubted = False
+
+    def _say(self, announced: Announced) -> None:
+        self._heard.announced = announced
+        self._target.run(self._journal.append, [(RUN_KEY, run_value(announced))], self._timeout_ms)
 
     def bury(self) -> None:
         """Forgets the lanes of other runs, once they surely have ended.
@@ -167,16 +202,27 @@ class Signs:
             BrokerError: the topic cannot be read.
             LinkError: the target does not answer.
         """
-        end = self._next + 1
-        while self._next < end:
-            before = self._next
-            entries, self._next, end = self._target.run(self._journal.read, self._next, 0, self._timeout_ms)
-            self._heard.take(entries, time.monotonic())
+        end = self._cursor.offset + 1
+        while self._cursor.offset < end:
+            found = self._target.run(self._journal.follow, self._cursor, self._timeout_ms)
+            if found.parted is not None:
+                self._begin_again()
+                end = 1
+                continue
+            before, self._cursor, end = self._cursor, found.cursor, found.end
+            self._heard.take(found.entries, time.monotonic())
             while self._journal.unopened:
                 offset, reason = self._journal.unopened.popitem()
                 self._heard.foreign.note(f"offset {offset}: {reason}", offset, Flaw.BATCH)
-            if self._next == before:
+            if self._cursor.offset == before.offset:
                 break
+
+    def _begin_again(self) -> None:
+        """The topic has lost its end, and with that perhaps that this run has the flow."""
+        place = f"cluster {self._target.alias}, {self._journal.topic}-0"
+        log.warning("%s has lost the end of its log: it is read again from its begin", place)
+        self._cursor = Cursor()
+        self._heard.doubted = True
 
     def expect(self, shift: str) -> None:
         """A shift was handed to Spark."""
@@ -192,8 +238,13 @@ class Signs:
 
     @property
     def follower(self) -> str:
-        """The run that has taken the flow from this one, or ""."""
+        """A run of an older release that has taken the flow from this one, or ""."""
         return self._heard.follower
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the topic may not end with this run's word that it has the flow."""
+        return self._heard.doubted
 
     def point(self, shift: str) -> RecoveryPoint | None:
         """The earliest recovery point of a shift's partitions, as it told last."""

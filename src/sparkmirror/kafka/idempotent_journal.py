@@ -36,6 +36,7 @@ from sparkmirror.kafka.codes import Advice, advice, broker_error
 from sparkmirror.kafka.journal import ATTEMPT_MIN_MS, ATTEMPT_MS, Journal, Pair, encode, split
 from sparkmirror.kafka.metadata import NO_LEADER
 from sparkmirror.kafka.ownership import Ownership
+from sparkmirror.kafka.producer_ids import NOBODY
 from sparkmirror.kafka.signal import Signal
 from sparkmirror.model import Writer
 
@@ -133,6 +134,11 @@ class IdempotentJournal(Journal):
         self._changed = Signal(cluster.loop)
         self._running = False
         self._failures = 0
+
+    @property
+    def writer(self) -> Writer:
+        """The producer id and epoch of what is appended next, as far as they are known."""
+        return NOBODY if self._writer is None else self._writer
 
     async def own(self, ownership: Ownership, timeout_ms: int = CALL_MS) -> None:
         """From the next append on, refuses all that others append who owned the journal by this name before.

@@ -22,7 +22,7 @@ from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import BATCH_BYTES, Cursor, Entry, Followed, Pair, size_of
 from sparkmirror.kafka.liveness import Heard
 from sparkmirror.kafka.ownership import Ownership, this_moment
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.foreign import Broken, Flaw, told_of
 from sparkmirror.offsets.records import Later, NotOursError, Progress, Record, is_renewed, parse, partition_of
@@ -92,6 +92,21 @@ class Store:
         """
         self._ownership = Ownership(transactional_id, renew_seconds)
         self._target.run(self._journal.own, self._ownership, self._timeout_ms)
+        self.append([(OWNED_KEY, None)])
+
+    @property
+    def owner(self) -> Writer:
+        """By what it is owned; a later owner of the same name has a greater epoch, or another producer id."""
+        return self._journal.writer
+
+    def prove_by_a_write(self) -> None:
+        """Sees that this one still owns the topic, whatever was acknowledged last: who took it before is met for sure.
+
+        Raises:
+            FencedError: as `prove`.
+            BrokerError: as `prove`.
+            LinkError: as `prove`.
+        """
         self.append([(OWNED_KEY, None)])
 
     def prove_at_once(self) -> None:

@@ -112,7 +112,7 @@ def read_plan(batches: Iterable[pa.RecordBatch]) -> ShiftPlan | None:
     if not rows:
         return None
     fields = json.loads(rows[0]["shift"])
-    fields["orders"] = orders.read(fields["orders"])
+    fields["orders"], fields["driver"] = orders.read(fields["orders"]), Writer(**fields["driver"])
     return ShiftPlan(partitions=tuple(_partition(row) for row in rows), **fields)
 
 
