@@ -22,7 +22,19 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, doubt, failback, fence, lifted, look, moves, narrowed, plan, unbrought
+from sparkmirror.failover import (
+    comparison,
+    doubt,
+    failback,
+    fence,
+    lifted,
+    look,
+    moves,
+    narrowed,
+    old_groups,
+    plan,
+    unbrought,
+)
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.failback import Failback
@@ -208,6 +220,7 @@ class Desk:
                 *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
                 *plan.unseen_losses(flow.name, state.groups_seen),
+                *(() if source.answers else old_groups.said_of(flow, state, now_ms())),
                 *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
             ),
             paused=look.paused(flow, state),
