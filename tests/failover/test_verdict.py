@@ -175,3 +175,10 @@ def test_what_is_only_to_be_known_is_a_note_and_no_problem(look, text):
 
 def test_the_time_of_a_recovery_is_that_of_its_steps_and_not_of_connecting():
     assert recovery_ms(replace(WELL, took_ms={"record": 20, "groups": 30, "verifying": 50, "other": 900})) == 100
+
+
+def test_a_flow_that_does_not_put_its_groups_on_record_has_a_problem():
+    flow = replace(FLOW, groups=GroupSettings(checkpoints_enabled=False))
+    (problem,) = problems(replace(WELL, flow=flow, groups=(group(Verdict.VERIFIED),)))
+    assert "emit.checkpoints.enabled and sync.group.offsets.enabled are false" in problem
+    assert problems(replace(WELL, flow=flow)) == ()

@@ -27,7 +27,17 @@ from sparkmirror.duties.lost_groups import NOT_PLACED, OffsetsLog
 from sparkmirror.duties.upstream_offsets import UpstreamOffsets, upstream_on_record
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
-from sparkmirror.failover import comparison, fence, lifted, look, moves, narrowed, own_topics, plan
+from sparkmirror.failover import (
+    comparison,
+    fence,
+    lifted,
+    look,
+    moves,
+    narrowed,
+    old_groups,
+    own_topics,
+    plan,
+)
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
@@ -728,8 +738,10 @@ class Procedure:
         )
         passed, decided = self._again_where_something_is_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)
+        state = self._store.state  # where no group was ever seen there may be none
+        old = old_groups.said_of(self._sides.flow, state, operation.began_ms) if state.groups else ()
         told = (*moves.kept(decided, operation.target), *moves.seen_before_a_loss(decided))
-        self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *passed, *late))
+        self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *passed, *late, *old))
 
     def _again_where_something_is_gone(self) -> tuple[tuple[str, ...], tuple[moves.GroupMove, ...]]:
         """Moves groups once more that have what they had before they were moved, or nothing, or stand at no record.

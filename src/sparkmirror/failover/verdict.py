@@ -14,6 +14,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties import topics
 from sparkmirror.failover.group_outcomes import GroupOutcome, leaves_out
 from sparkmirror.failover.missing_rights import Lack
+from sparkmirror.failover.old_groups import not_followed
 from sparkmirror.failover.recovery_point import RecoveryPoint
 from sparkmirror.failover.verifying import Verdict
 from sparkmirror.flow.connections import Connection
@@ -90,6 +91,7 @@ def problems(look: Look) -> tuple[str, ...]:
                 *_of_the_copies(look),
                 *(lack.text for lack in look.lacks if lack.vital),
                 *(problem for group in look.groups for problem in group.problems),
+                *_of_the_record(look),
                 *_of_the_time(look),
             )
         )
@@ -112,6 +114,12 @@ def notes(look: Look) -> tuple[str, ...]:
     if left_out := sum(_leaves_out(group) for group in look.groups) if leaves_out(look.flow) else 0:
         found.append(f"{left_out} offsets lie at records that the flow leaves out (dead letters, or of other mirrors)")
     return tuple(found)
+
+
+def _of_the_record(look: Look) -> Iterator[str]:
+    """Of groups that a failover finds on the flow's record when the source is gone, as they are there."""
+    if look.groups and (why := not_followed(look.flow)):
+        yield why
 
 
 def recovery_ms(look: Look) -> int:

@@ -225,7 +225,7 @@ def going_on(
             known = state.map_of(plan.source).parted_at(plan.writer)
             records.append(Parted(partition=plan.source, writer=plan.writer, source=min(parted, known)))
         records += _inherited_parted(state, start, parted)
-        if start.moved and plan.source in orders:
+        if start.moved and start.anew and plan.source in orders:
             # What the same epoch was ordered before, it has not begun to copy.
             stood = state.map_of(plan.source).stood_at(plan.writer)
             stood = start.instead_of if stood is None else stood
