@@ -107,9 +107,12 @@ def test_a_cluster_that_only_gets_heartbeats_needs_nothing_else(acls: Acls):
     assert "# cluster A" not in acls("--for", "target", "--flow", "A->B")[1]
 
 
-def test_what_moving_needs_is_named_with_its_reason(acls: Acls):
+def test_what_moving_needs_is_named_with_its_reason(acls: Acls, tmp_path: Path):
+    some_groups = tmp_path / "some-groups.properties"
+    some_groups.write_text(f"{FILE}groups = team-.*\n", encoding="utf-8")
+
     def told(*options: str) -> dict[str, str]:
-        lines = acls("--for", "target", "--flow", "A->B", *options)[1].splitlines()
+        lines = acls("--for", "target", "--flow", "A->B", *options, file=some_groups)[1].splitlines()
         return {line: reason.removeprefix("# ") for reason, line in pairwise(lines)}
 
     def operations(found: dict[str, str], place: str) -> tuple[list[str], str]:

@@ -22,7 +22,7 @@ from sparkmirror.config import (
     StoredPositions,
     Tolerance,
 )
-from sparkmirror.duties.rights import Right, pulse_rights, rights
+from sparkmirror.duties.rights import OPERATIONS, Right, pulse_rights, rights
 from sparkmirror.kafka.acls import PatternType
 from sparkmirror.model import Alias, FlowName
 
@@ -38,7 +38,7 @@ BARE = FlowConfig(
     acls=AclSync(enabled=False),
     heartbeats=HeartbeatSettings(enabled=False),
     offset_syncs=OffsetSyncSettings(enabled=False),
-    groups=GroupSettings(checkpoints_enabled=False),
+    groups=GroupSettings(include=("readers",), checkpoints_enabled=False),
 )
 """A flow with every duty switched off."""
 
@@ -67,6 +67,7 @@ TARGET = (
     | words(OWN, "topic sparkmirror.writers.internal")
     | {"WRITE transactional_id sparkmirror.A->B.…"}
     | {"DESCRIBE_CONFIGS cluster kafka-cluster"}
+    | {"READ group readers"}
 )
 
 
@@ -104,7 +105,7 @@ COORDINATORS = "DESCRIBE topic __consumer_offsets"
         (
             {"groups": GroupSettings(include=("team-.*",))},
             {"DESCRIBE group team-…", "READ topic sparkmirror.B.A.internal", COORDINATORS},
-            words(WRITER_OF, "topic A.checkpoints.internal"),
+            words(WRITER_OF, "topic A.checkpoints.internal") | {"READ group team-…"},
         ),
         (
             {"groups": GroupSettings(checkpoints_enabled=False, sync_enabled=True)},
@@ -123,7 +124,14 @@ def test_each_duty_adds_its_own(change, source, target):
     flow = replace(BARE, **change)
     assert of(flow, Side.SOURCE) == SOURCE | source
     implied = {one.replace("ALTER_CONFIGS", "DESCRIBE_CONFIGS") for one in target if one.startswith("ALTER_CONFIGS")}
-    assert of(flow, Side.TARGET) == (TARGET | target) - implied
+    bare = TARGET - {"READ group readers"} if "groups" in change else TARGET
+    assert of(flow, Side.TARGET) == (bare | target) - implied
+
+
+def test_operations_commit_for_groups_though_the_flow_does_not():
+    found = [right for right in rights(BARE, Side.TARGET) if text(right) == "READ group readers"]
+    assert [right.reason for right in found] == [OPERATIONS]
+    assert not any(right.kind.name == "GROUP" for right in rights(BARE, Side.SOURCE))
 
 
 @pytest.mark.parametrize(

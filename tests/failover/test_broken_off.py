@@ -9,6 +9,7 @@ import pytest
 from sparkmirror.errors import BrokerError, ConfigError, FencedError, LinkError, SparkmirrorError
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.states import COMMITTING, Step
+from sparkmirror.model import Alias, FlowName
 from sparkmirror.offsets.ledger import Operation
 
 OPERATION = Operation(
@@ -23,6 +24,7 @@ OPERATION = Operation(
     time_ms=2,
     by="me",
 )
+FLOW = FlowName(source=Alias("a"), target=Alias("b"))
 DISK = "see the brokers' logs, and whether a disk is full"
 GOES_ON = 'failover-1 is not done, it stands at "groups are moved": mend it, and run the same command again'
 SILENT = LinkError(cluster="b", address="b:9092", reason="connection refused")
@@ -47,7 +49,7 @@ def refused(code: int) -> BrokerError:
     ],
 )
 def test_a_cluster_that_stops_answering_or_writing_is_told_of_with_the_disk_as_a_cause(failure, may_be_the_disk):
-    said = str(told_of(failure, OPERATION))
+    said = str(told_of(failure, OPERATION, FLOW))
     assert said.startswith(str(failure))
     assert (DISK in said, GOES_ON in said) == (may_be_the_disk, True), said
     assert bool(cause(failure)) is may_be_the_disk
@@ -61,12 +63,12 @@ def test_a_cluster_that_stops_answering_or_writing_is_told_of_with_the_disk_as_a
     ],
 )
 def test_what_says_by_itself_what_to_do_stays_as_it_is(failure):
-    assert told_of(failure, OPERATION) is failure
+    assert told_of(failure, OPERATION, FLOW) is failure
 
 
 def test_whoever_is_fenced_is_told_how_to_go_on_as_well():
     fenced = FencedError(code=47, name="INVALID_PRODUCER_EPOCH", cluster="b", remedy="only one may go on")
-    assert GOES_ON in str(told_of(fenced, OPERATION))
+    assert GOES_ON in str(told_of(fenced, OPERATION, FLOW))
 
 
 @pytest.mark.parametrize(
@@ -82,5 +84,6 @@ def test_whoever_is_fenced_is_told_how_to_go_on_as_well():
 )
 def test_where_the_cluster_is_gone_that_is_left_a_failover_is_named(kind, step, facts, cluster, is_told):
     operation = replace(OPERATION, id=f"{kind}-1", kind=kind, step=step.name, facts=facts)
-    said = str(told_of(LinkError(cluster=cluster, address="it:9092", reason="connection refused"), operation))
+    gone = LinkError(cluster=cluster, address="it:9092", reason="connection refused")
+    said = str(told_of(gone, operation, FLOW))
     assert ("if a is gone, sparkmirror failover --from a --to b takes its place" in said) is is_told, said

@@ -18,7 +18,7 @@ from sparkmirror.kafka.acls import CHANGED_BINDINGS, AclBinding
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.ledger import Operation
-from tests.failover.test_unfinished import BEGUN, ROW, begun
+from tests.failover.test_unfinished import BEGUN, FLOW, ROW, begun
 
 NOW_MS = 1_700_000_000_000
 ROW_OF_OTHERS = [ROW[0], "payroll", *ROW[2:]]
@@ -192,7 +192,7 @@ def test_a_rule_that_is_there_a_day_after_it_was_taken_away_is_taken_for_somebod
     operation = begun(Kind.SWITCHOVER, Step.ABANDONED, {LIFTED: {"a": {"orders": NOW_MS}}})
     assert lifted.topics_of(operation, "a", later - 1) == ("orders",)
     assert lifted.topics_of(operation, "a", later) == ()
-    (said,) = lifted.said_of_denied(["orders"], operation, "a", "mm2.properties", later)
+    (said,) = lifted.said_of_denied(["orders"], operation, FLOW, "a", "mm2.properties", later)
     assert UNKNOWN in said
     assert lifted.lately({"a": {"orders": NOW_MS, "bills": later}, "b": {"x": NOW_MS}}, later) == {
         "a": {"bills": later}
@@ -233,13 +233,13 @@ UNKNOWN, LATE = "by rules that no operation has on record", "came after its rule
 def test_a_plan_names_the_topics_that_are_denied_and_that_the_operation_on_record_does_not_deny(
     operation, alias, words
 ):
-    found = lifted.said_of_denied(["orders"], operation, alias, "mm2.properties", NOW_MS)
+    found = lifted.said_of_denied(["orders"], operation, FLOW, alias, "mm2.properties", NOW_MS)
     assert len(found) == len(words)
     for said, word in zip(found, words, strict=True):
         assert f"to write to topics orders on {alias}" in said
         assert word in said
         assert (RELEASE if word is LATE else "delete them: kafka-acls --remove") in said
-    assert lifted.said_of_denied([], operation, alias, "mm2.properties", NOW_MS) == ()
+    assert lifted.said_of_denied([], operation, FLOW, alias, "mm2.properties", NOW_MS) == ()
 
 
 def test_a_command_that_was_broken_off_while_it_kept_producers_out_may_have_a_request_on_its_way():
@@ -249,5 +249,5 @@ def test_a_command_that_was_broken_off_while_it_kept_producers_out_may_have_a_re
     assert not lifted.may_come_late(BEGUN)
     assert not lifted.may_come_late(broken_off(Step.MOVING))
     assert lifted.may_come_late(broken_off(Step.FENCING))
-    said = lifted.said_of_late(BEGUN, "a", "mm2.properties")
+    said = lifted.said_of_late(FLOW, "a", "mm2.properties")
     assert f"where producers are refused there later, {RELEASE} the rule away again" in said

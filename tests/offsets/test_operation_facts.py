@@ -101,7 +101,7 @@ def use(operation: Operation) -> None:
     look.torn_in(operation), look.unsettled_in(operation)
     holders(operation), can_be_taken_back(Step[operation.step], facts), ended_before(operation)
     of_row(facts.get(states.BACK, ())), rules_of(facts.get(states.FENCE, []))
-    told_of_unfinished(operation)
+    told_of_unfinished(operation, FLOW.name)
     report = Report(flow=FLOW, operation=operation, partitions=(), moves=())
     as_markdown(report), json.dumps(as_dict(report))
     Options.of(facts)

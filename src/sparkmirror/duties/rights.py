@@ -32,6 +32,8 @@ BACK = "consumer groups in copies that the flow back made"
 TRANSACTIONAL_IDS = "sparkmirror."
 """With what the transactional ids of all flows begin, see ``copy.registrations``."""
 
+OPERATIONS = "operations: failover, switchover and failback commit the offsets of groups"
+
 COORDINATORS = "seeing that no group is hidden or lost"
 
 _IMPLIED_BY = {DESCRIBE: frozenset({READ, WRITE, DELETE, ALTER}), DESCRIBE_CONFIGS: frozenset({ALTER_CONFIGS})}
@@ -167,6 +169,7 @@ def _target(flow: FlowConfig) -> Iterator[Right]:
     if flow.groups.checkpoints_enabled:
         name = policy_for(flow.policy, flow.source.alias).checkpoints_topic(flow.source.alias)
         yield from _allow(TOPIC, [_named(name)], "checkpoints", READ, WRITE, CREATE, DESCRIBE)
+    yield from _allow(GROUP, reach(flow.groups.include), OPERATIONS, READ)
     if flow.groups.sync_enabled:
         yield from _allow(GROUP, reach(flow.groups.include), "group offsets", READ, DESCRIBE)
         yield from _allow(TOPIC, [_named(OFFSETS_TOPIC)], COORDINATORS, DESCRIBE)

@@ -367,7 +367,7 @@ class Failback:
         held, back = self._back.store.state.held, self._back.flow
         begun = unfinished_of(self._back.store.state)
         if held is not None and begun is not None and held.operation in holders(begun):
-            raise SparkmirrorError(told_of_unfinished(begun))
+            raise SparkmirrorError(told_of_unfinished(begun, back.name))
         if held is not None:
             raise SparkmirrorError(
                 f"{back.name} is stopped by {held.reason}: nothing comes to {back.target.alias}, and applications may "

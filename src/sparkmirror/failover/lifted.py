@@ -13,6 +13,7 @@ day ago counts no more, since a rule that is there by then is most likely somebo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from shlex import quote
 from typing import Any
 
 from sparkmirror.duties.duty import Sides
@@ -23,6 +24,7 @@ from sparkmirror.failover.own_topics import Own
 from sparkmirror.failover.plan import some
 from sparkmirror.failover.states import FENCE, LIFTED, STRANGE, Kind, Step, at_home
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.model import FlowName
 from sparkmirror.offsets.ledger import Operation
 
 Tell = Callable[[str], None]
@@ -145,48 +147,49 @@ def may_come_late(operation: Operation) -> bool:
     return any(row[0] == Step.FENCING.name for row in operation.facts.get(INTERRUPTIONS, []))
 
 
-def said_of_late(operation: Operation, alias: str, file: str) -> str:
+def said_of_late(flow: FlowName, alias: str, file: str) -> str:
     """What is told of requests of a command that was broken off."""
     return (
         f"a request of the command that was broken off may still come to {alias}: where producers are refused there "
-        f"later, {_release(operation, file)} takes the rule away again"
+        f"later, {_release(flow, file)} takes the rule away again"
     )
 
 
 def said_of_denied(
-    denied: Collection[str], operation: Operation | None, alias: str, file: str, at_ms: int
+    denied: Collection[str], operation: Operation | None, flow: FlowName, alias: str, file: str, at_ms: int
 ) -> tuple[str, ...]:
     """What is told of topics that everybody is denied to write to, and that the newest operation does not deny.
 
     Args:
         denied: the topics.
         operation: the newest of the flow, if there is one.
+        flow: on whose record it is.
         alias: the cluster.
         file: the configuration file.
         at_ms: the moment, milliseconds since 1970.
     """
     known, late = set(denied), set[str]()
     if operation is not None:
-        known -= _denied_by(operation, alias)
+        known -= _denied_by(operation, flow, alias)
         late = known.intersection(topics_of(operation, alias, at_ms))
     found = []
     if operation is not None and late:
         found.append(
             f"everybody is denied again to write to {_topics(late)} on {alias}, by a request of an operation that came "
-            f"after its rules were taken away: {_release(operation, file)} takes them away again"
+            f"after its rules were taken away: {_release(flow, file)} takes them away again"
         )
     if others := known - late:
         found.append(
             f"everybody is denied to write to {_topics(others)} on {alias}, by rules that no operation has on record: "
             "they stay. Where nobody else wants them, delete them: kafka-acls --remove --deny-principal 'User:*' "
-            f"--operation Write --topic {min(others)}"
+            f"--operation Write --topic {quote(min(others))}"
         )
     return tuple(found)
 
 
-def _denied_by(operation: Operation, alias: str) -> set[str]:
+def _denied_by(operation: Operation, flow: FlowName, alias: str) -> set[str]:
     """The topics of a cluster that the operation denies still."""
-    if alias == operation.source:
+    if alias == flow.source:
         fact = at_home(operation)
     elif operation.kind == Kind.FAILBACK.value:
         fact = FENCE
@@ -199,5 +202,5 @@ def _topics(names: Collection[str]) -> str:
     return f"topics {some(sorted(names))}"
 
 
-def _release(operation: Operation, file: str) -> str:
-    return f"sparkmirror release {file} --flow '{operation.source}->{operation.target}' --fence-only"
+def _release(flow: FlowName, file: str) -> str:
+    return f"sparkmirror release {quote(file)} --flow {quote(str(flow))} --fence-only"

@@ -1,6 +1,6 @@
-"""Rights that a flow needs and its user has not, as far as brokers tell them of topics and of the cluster. Pure.
+"""Rights that a flow needs and its user has not, as far as brokers tell them of topics, groups and the cluster. Pure.
 
-Rights on groups are not told here: a group that may not be read is found when it is read.
+Of groups only those on the target are asked for: one of the source that may not be read is found when it is read.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sparkmirror.duties.reach import ALL, Reach
-from sparkmirror.duties.rights import Right
+from sparkmirror.duties.rights import OPERATIONS, Right
 from sparkmirror.kafka.acls import Operation, PatternType, ResourceType
 from sparkmirror.model import Alias
 
-_VITAL = frozenset({"copying", "sparkmirror's own topics", "checkpoints"})
+_VITAL = frozenset({"copying", "sparkmirror's own topics", "checkpoints", OPERATIONS})
 """Parts of a flow that a failover goes by; the others come to their own once it is over."""
 
 
@@ -24,14 +24,16 @@ class Lack:
     Attributes:
         cluster: where.
         operation: what is not allowed.
-        names: with which topics; none for the cluster itself.
+        names: with which topics, or groups; none for the cluster itself.
         reason: which part of the flow needs it.
+        kind: what the names are of.
     """
 
     cluster: Alias
     operation: Operation
     names: tuple[str, ...]
     reason: str
+    kind: ResourceType = ResourceType.TOPIC
 
     @property
     def vital(self) -> bool:
@@ -41,7 +43,7 @@ class Lack:
     @property
     def text(self) -> str:
         """In words."""
-        what = f"Topic {self.names[0]}" if self.names else "the Cluster"
+        what = f"{self.kind.name.capitalize()} {self.names[0]}" if self.names else "the Cluster"
         more = f" and {len(self.names) - 1} more" if len(self.names) > 1 else ""
         return f"cluster {self.cluster}: this user is not allowed to {self.operation.name} {what}{more} ({self.reason})"
 
@@ -77,13 +79,35 @@ def lacking(
     )
 
 
+def lacking_of_groups(
+    cluster: Alias, needed: Iterable[Right], groups: Mapping[str, frozenset[Operation]]
+) -> tuple[Lack, ...]:
+    """What is missing with groups, each operation for one purpose once.
+
+    Args:
+        cluster: which one.
+        needed: by the flow's configuration.
+        groups: what the user may do with those that the flow is about.
+    """
+    found: dict[tuple[Operation, str], set[str]] = {}
+    for right in needed:
+        if right.kind is ResourceType.GROUP:
+            without = {name for name in _covered(right, groups, groups.keys()) if right.operation not in groups[name]}
+            if without:
+                found.setdefault((right.operation, right.reason), set()).update(without)
+    return tuple(
+        Lack(cluster=cluster, operation=operation, names=tuple(sorted(names)), reason=reason, kind=ResourceType.GROUP)
+        for (operation, reason), names in sorted(found.items())
+    )
+
+
 def _by_cluster(right: Right, on_cluster: Collection[str] | None) -> bool:
     """Whether a right on the cluster does as well."""
     return right.operation is Operation.CREATE and "CREATE" in (on_cluster or ())
 
 
-def _covered(right: Right, topics: Mapping[str, frozenset[Operation]], names: Collection[str]) -> Iterable[str]:
+def _covered(right: Right, known: Mapping[str, frozenset[Operation]], names: Collection[str]) -> Iterable[str]:
     reach = Reach(right.name, right.pattern)
     single = right.pattern is PatternType.LITERAL and reach != ALL
     wanted = [right.name] if single else names
-    return (name for name in wanted if name in topics and reach.covers(Reach(name, PatternType.LITERAL)))
+    return (name for name in wanted if name in known and reach.covers(Reach(name, PatternType.LITERAL)))

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from sparkmirror.duties import chosen_groups, lost_groups, topics
@@ -85,7 +86,7 @@ from sparkmirror.kafka.groups import (
 )
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.foreign import OVERWRITTEN
 from sparkmirror.offsets.group_records import GroupsSeen, commits_of
@@ -939,7 +940,8 @@ class Procedure:
                 raise
             self._tell(
                 f"writing to {len(rows)} topics stays denied on {self._sides.source.alias}, which does not answer: "
-                f"sparkmirror release {self._file} --flow '{self._sides.flow.name}' allows it when it does ({failure})"
+                f"sparkmirror release {quote(self._file)} --flow '{self._sides.flow.name}' allows it when it does "
+                f"({failure})"
             )
 
     def allow(self, operation: Operation, fact: str = FENCE) -> tuple[str, ...]:
@@ -959,15 +961,18 @@ class Procedure:
         own = partial(own_topics.at_source, self._sides.flow, self._store.state.progress)
         strange = lifted.let_in(self._operator, self._sides.source, rows, fact, own, self._timeout_ms, self._tell)
         if rows and lifted.may_come_late(operation):
-            self._tell(lifted.said_of_late(operation, self._sides.source.alias, self._file))
+            self._tell(lifted.said_of_late(self._sides.flow.name, self._sides.source.alias, self._file))
         return strange
 
 
-def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: Callable[[str], None]) -> Operation:
+def carry_out(
+    operator: Operator, flow: FlowName, do: Callable[[Step, Operation], None], tell: Callable[[str], None]
+) -> Operation:
     """Does the steps of an operation from the one on record to the end.
 
     Args:
         operator: who has it.
+        flow: on whose record it is.
         do: does one step.
         tell: is given what is being done.
 
@@ -984,7 +989,7 @@ def carry_out(operator: Operator, do: Callable[[Step, Operation], None], tell: C
         try:
             _do(operator, do, step, operation)
         except SparkmirrorError as failure:
-            said = told_of(failure, operator.operation or operation)
+            said = told_of(failure, operator.operation or operation, flow)
             with suppress(SparkmirrorError):
                 operator.fail(str(said))
             if said is failure:

@@ -18,11 +18,11 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import GroupLook
 from sparkmirror.duties.groups import Observed, copies_of
 from sparkmirror.duties.rights import rights
-from sparkmirror.errors import SparkmirrorError
+from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover.clock import LEAST_MS, STEP_MS, Clock
 from sparkmirror.failover.group_outcomes import moves_yet, names_of, outcomes, questions, unlisted
-from sparkmirror.failover.missing_rights import lacking
+from sparkmirror.failover.missing_rights import lacking, lacking_of_groups
 from sparkmirror.failover.readings import extents, verify
 from sparkmirror.failover.recovery_point import behind, recovery_point
 from sparkmirror.failover.verdict import RUNNING, Look
@@ -30,7 +30,10 @@ from sparkmirror.flow.connections import Connection, connect
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import NEVER_STARTED, seen_to_live, state_of
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import UNAUTHORIZED
+from sparkmirror.kafka.groups import group_rights
 from sparkmirror.kafka.spots import Spot, read_spots
 from sparkmirror.kafka.survey import topic_rights
 from sparkmirror.model import Alias, TopicPartition
@@ -169,6 +172,20 @@ class _Rehearsal:
             findings = verify(sides, asked.values(), observed.maps, source_id, self._clock)
         found.groups = outcomes(observed, names, findings, found.ranges)
         found.failures += unlisted(observed, self._wanted)
+        self._rights_on_groups(sides, names)
+
+    def _rights_on_groups(self, sides: Sides, names: Sequence[str]) -> None:
+        """Whether operations may commit the offsets of these groups on the target, where they need not be yet."""
+        asked = group_rights(sides.target, sorted(names), self._clock.step_ms)
+        nothing = frozenset[Operation]()
+        refused = {
+            name: nothing
+            for name, failure in asked.failed.items()
+            if isinstance(failure, BrokerError) and failure.code in UNAUTHORIZED
+        }
+        self._found.failures += _summed([one for name, one in asked.failed.items() if name not in refused])
+        needed = rights(sides.flow, Side.TARGET)
+        self._found.lacks += lacking_of_groups(Alias(sides.target.alias), needed, {**asked.found, **refused})
 
     def _observed(self, sides: Sides) -> Observed:
         """Looks at the groups, and again while a mirror that runs may come to where they are.

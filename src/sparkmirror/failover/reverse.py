@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from shlex import quote
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.errors import SparkmirrorError
@@ -50,7 +51,7 @@ def wait_for_return(
             if time.monotonic() + LOOK_SECONDS > deadline:
                 raise SparkmirrorError(
                     f"cluster {back.target.alias} did not come back within {seconds:g} s: {failure} (when it has: "
-                    f"sparkmirror run {file} --flow '{back.name}')"
+                    f"sparkmirror run {quote(file)} --flow '{back.name}')"
                 ) from failure
         time.sleep(LOOK_SECONDS)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
@@ -80,6 +81,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import fetch_offsets
 from sparkmirror.kafka.liveness import HEARTBEAT_SECONDS, SILENT_SECONDS
 from sparkmirror.kafka.store import Store
+from sparkmirror.model import FlowName
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.group_records import GroupLeft
 from sparkmirror.offsets.ledger import Operation
@@ -222,21 +224,21 @@ class Desk:
             moves.decide(sight),
             against=(
                 *_elsewhere(str(flow.name), state),
-                *_not_ended(back, state),
-                *(told_of_unfinished(each, overtaken=is_overtaken(each, back)) for each in own),
+                *_not_ended(back, state, flow.name.back),
+                *(told_of_unfinished(each, flow.name, overtaken=is_overtaken(each, back)) for each in own),
                 *_unfenceable(self._sides, source, options),
                 *(without if kind is Kind.SWITCHOVER else ()),
             ),
             notes=(
                 *(without if kind is Kind.FAILOVER else ()),
                 *_changed(self._sides, source),
-                *(_denied(self._sides, source, state, self._file) if kind is Kind.SWITCHOVER else ()),
+                *(_denied(self._sides, source, state, flow.name, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
                 *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
                 *plan.unseen_losses(flow.name, state.groups_seen),
                 *(() if source.answers else old_groups.said_of(flow, state, now_ms())),
-                *((said_of_given_up(unfinished),) if unfinished is not None and given_up else ()),
+                *((said_of_given_up(unfinished, flow.name),) if unfinished is not None and given_up else ()),
             ),
             paused=look.paused(flow, state),
         )
@@ -283,7 +285,11 @@ class Desk:
                     operator.note(answers=True)  # it may not have when the operation was begun
                 if options.directory:
                     operator.note(directory=options.directory)  # of this machine, which may be another one
-            return self.report(carry_out(operator, self._checked(self._steps(operator, tell, options.directory)), tell))
+            return self.report(
+                carry_out(
+                    operator, self._sides.flow.name, self._checked(self._steps(operator, tell, options.directory)), tell
+                )
+            )
 
     def _checked(self, do: Callable[[Step, Operation], None]) -> Callable[[Step, Operation], None]:
         """The same; before the first group is moved it is seen that no operation of the flow back has come between."""
@@ -336,7 +342,7 @@ class Desk:
         own = self._own()[self._sides.target.alias]
         lifted.let_in(operator, self._sides.target, rows, FENCE, own, self._sides.flow.admin_timeout_ms, tell)
         operator.go_to(Step.ABANDONED)
-        tell(said_of_given_up(unfinished))
+        tell(said_of_given_up(unfinished, self._sides.flow.name))
         before = {HELD_BEFORE: unfinished.facts[HELD_BEFORE]} if HELD_BEFORE in unfinished.facts else {}
         return {GIVEN_UP: unfinished.id, **before}
 
@@ -350,7 +356,7 @@ class Desk:
 
     def _told_of(self, unfinished: Operation) -> str:
         back = self._record_of_back() if unfinished.kind == Kind.FAILBACK.value else None
-        return told_of_unfinished(unfinished, overtaken=is_overtaken(unfinished, back))
+        return told_of_unfinished(unfinished, self._sides.flow.name, overtaken=is_overtaken(unfinished, back))
 
     def _record_of_back(self) -> JournalState | None:
         """What is on record of the flow the other way, where it can be read."""
@@ -365,7 +371,7 @@ class Desk:
         if unfinished.kind == Kind.FAILBACK.value:
             raise SparkmirrorError(self._told_of(unfinished))
         if not force and not can_be_taken_back(Step[unfinished.step], unfinished.facts):
-            raise SparkmirrorError(why_forward_only(unfinished, None))
+            raise SparkmirrorError(why_forward_only(unfinished, self._sides.flow.name, None))
 
     def _check_clusters(self) -> None:
         """Sees that the clusters are those that the operation is about."""
@@ -409,7 +415,7 @@ class Desk:
             if unfinished.facts.get(COMMITTING) and unfinished.kind != Kind.FAILBACK.value:
                 self._stay(operator, unfinished, tell)  # before the step: resumed, it is done again
             operator.go_to(Step.UNDOING)
-            return self.report(carry_out(operator, self._steps(operator, tell), tell))
+            return self.report(carry_out(operator, self._sides.flow.name, self._steps(operator, tell), tell))
 
     def _stay(self, operator: Operator, unfinished: Operation, tell: Tell) -> None:
         """Has the groups that an operation has moved stay on the source: they have left nothing behind there.
@@ -610,7 +616,7 @@ class BackDesk(Desk):
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
                 *_elsewhere(str(forth.name), self._store.state),
-                *_stopped(str(back.name), state, self._store.state, self._file),
+                *_stopped(back.name, state, self._store.state, self._file),
                 *_unfenceable(self._back, source, options),
                 *narrowed.since(back, state, source.listed),
             ),
@@ -625,7 +631,7 @@ class BackDesk(Desk):
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
                 *((_left_behind(forth, back, [str(place) for place in sorted(others)]),) if others else ()),
-                *_denied(self._back, source, self._store.state, self._file),
+                *_denied(self._back, source, self._store.state, forth.name, self._file),
                 *_shut_out_still(forth, self._store.state, self._file),
             ),
         )
@@ -661,7 +667,7 @@ class BackDesk(Desk):
             self._back.store.follow()  # hours may have passed since the plan was made
             self._check_not_there()
         elif is_overtaken(unfinished, self._record_of_back()):
-            raise SparkmirrorError(told_of_unfinished(unfinished, overtaken=True))
+            raise SparkmirrorError(told_of_unfinished(unfinished, self._sides.flow.name, overtaken=True))
 
     def _check_not_there(self) -> None:
         """Sees that applications are not on the cluster that came back already: nothing there is to be put aside then.
@@ -676,8 +682,8 @@ class BackDesk(Desk):
             forth, back = self._sides.flow, self._back.flow
             raise SparkmirrorError(
                 f"applications have gone back to {forth.source.alias} by {by} since {forth.name} was stopped: nothing "
-                f"is to be brought back. sparkmirror release {self._file} --flow '{forth.name}' lets it copy again, "
-                f"and release --flow '{back.name}' the flow back"
+                f"is to be brought back. sparkmirror release {quote(self._file)} --flow '{forth.name}' lets it copy "
+                f"again, and release --flow '{back.name}' the flow back"
             )
 
     def _record_of_back(self) -> JournalState | None:
@@ -690,7 +696,7 @@ class BackDesk(Desk):
             return
         back = self._record_of_back()
         if not is_overtaken(unfinished, back):
-            raise SparkmirrorError(why_forward_only(unfinished, back))
+            raise SparkmirrorError(why_forward_only(unfinished, self._sides.flow.name, back))
 
     def _check_back_as_begun(self, operation: Operation) -> None:
         """The step itself looks whether the flow back is stopped, and by whom."""
@@ -746,8 +752,10 @@ def _unfenceable(sides: Sides, source: look.SourceState, options: Options) -> tu
     return ()
 
 
-def _denied(sides: Sides, source: look.SourceState, state: JournalState, file: str) -> tuple[str, ...]:
+def _denied(sides: Sides, source: look.SourceState, state: JournalState, name: FlowName, file: str) -> tuple[str, ...]:
     """Which topics are denied to producers on a flow's source, though no operation on record denies them now.
+
+    The record is that of the flow of the name.
 
     Who may not see ACLs is told of it only where an operation has made some: nothing else needs that right.
     """
@@ -759,7 +767,7 @@ def _denied(sides: Sides, source: look.SourceState, state: JournalState, file: s
     except SparkmirrorError as failure:
         known = operation is not None and lifted.topics_of(operation, alias, now_ms())
         return (f"whether producers are still denied to write to {alias} is not known: {failure}",) if known else ()
-    return lifted.said_of_denied(denied, operation, alias, file, now_ms())
+    return lifted.said_of_denied(denied, operation, name, alias, file, now_ms())
 
 
 def _changed(sides: Sides, source: look.SourceState) -> tuple[str, ...]:
@@ -777,7 +785,7 @@ def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:
     if options.fence is not Fence.ACL or not flow.policy.keeps_names:
         return ()
     denied = f"while everybody is denied to write to {flow.source.alias}, {flow.name.back} cannot either"
-    release = f"sparkmirror release {file} --flow '{flow.name}' --fence-only"
+    release = f"sparkmirror release {quote(file)} --flow '{flow.name}' --fence-only"
     return (f"{denied}: once no producer is left, {release} ends that",)
 
 
@@ -786,7 +794,7 @@ def _shut_out_still(forth: FlowConfig, state: JournalState, file: str) -> tuple[
     newest = state.ledger.operation
     if newest is None or not newest.facts.get(at_home(newest)) or not forth.policy.keeps_names:
         return ()
-    release = f"sparkmirror release {file} --flow '{forth.name}' --fence-only"
+    release = f"sparkmirror release {quote(file)} --flow '{forth.name}' --fence-only"
     return (
         f"{newest.id} keeps everybody from writing to {forth.source.alias}, {forth.name.back} too: {release} ends that",
     )
@@ -830,19 +838,19 @@ def _about_these(own: JournalState, back: JournalState | None) -> JournalState |
     return back if same else None
 
 
-def _stopped(name: str, back: JournalState, forth: JournalState, file: str) -> tuple[str, ...]:
+def _stopped(name: FlowName, back: JournalState, forth: JournalState, file: str) -> tuple[str, ...]:
     """Why the flow back does not run, and how to have it go on."""
-    not_ended = _not_ended(back, forth)
+    not_ended = _not_ended(back, forth, name)
     if back.held is None:
         return not_ended
-    release = "" if not_ended else f": sparkmirror release {file} --flow '{name}' lets it copy again"
+    release = "" if not_ended else f": sparkmirror release {quote(file)} --flow '{name}' lets it copy again"
     return (*not_ended, f"{name} is stopped by {back.held.reason}{release}")
 
 
-def _not_ended(other: JournalState | None, own: JournalState) -> tuple[str, ...]:
+def _not_ended(other: JournalState | None, own: JournalState, name: FlowName) -> tuple[str, ...]:
     """What is told of an operation of the flow the other way, as its record has it, that has not ended."""
     begun = None if other is None else unfinished_of(other)
-    return () if begun is None else (told_of_unfinished(begun, overtaken=is_overtaken(begun, own)),)
+    return () if begun is None else (told_of_unfinished(begun, name, overtaken=is_overtaken(begun, own)),)
 
 
 def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:

@@ -1,13 +1,16 @@
 """An operation that was begun and has not ended: what takes its place, and how to go on with it. Pure.
 
-Invariant: each refusal names a command that works in the state that the operation is in.
+Invariants: each refusal names a command that works in the state that the operation is in. A command is made of words of
+the configuration: whoever writes to the flow's internal topic must not choose what an operator pastes into a shell.
 """
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 from sparkmirror.failover.states import COMMITTING, ENDED, ENDED_BEFORE, Kind, Step, at_home, can_be_taken_back, holders
+from sparkmirror.model import FlowName
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.state import JournalState
 
@@ -45,12 +48,17 @@ def may_give_up(unfinished: Operation, kind: Kind) -> bool:
     return gives_up(unfinished, kind, answers=False)
 
 
-def said_of_given_up(unfinished: Operation) -> str:
-    """What is told when a failover takes the place of an operation."""
-    text = f"{unfinished.id} is given up, since {unfinished.source} does not answer"
+def said_of_given_up(unfinished: Operation, flow: FlowName) -> str:
+    """What is told when a failover takes the place of an operation.
+
+    Args:
+        unfinished: the operation.
+        flow: whose.
+    """
+    text = f"{unfinished.id} is given up, since {flow.source} does not answer"
     if unfinished.facts.get(COMMITTING):
         return (
-            f"{text}: what groups that it has moved have read there meanwhile, they read again on {unfinished.target}, "
+            f"{text}: what groups that it has moved have read there meanwhile, they read again on {flow.target}, "
             "and what was written there is missing"
         )
     denied = unfinished.facts.get(at_home(unfinished), [])
@@ -58,7 +66,7 @@ def said_of_given_up(unfinished: Operation) -> str:
         return text
     return (
         f"{text}: writing to {len(denied)} topics stays denied there until a failback, or sparkmirror release --flow "
-        f"'{unfinished.source}->{unfinished.target}' --fence-only"
+        f"{quote(str(flow))} --fence-only"
     )
 
 
@@ -103,40 +111,42 @@ def ended_before(newest: Operation | None) -> dict[str, list[Any]]:
     return {} if before is None else {ENDED_BEFORE: before}
 
 
-def told_of_unfinished(unfinished: Operation, *, overtaken: bool = False) -> str:
+def told_of_unfinished(unfinished: Operation, flow: FlowName, *, overtaken: bool = False) -> str:
     """Why nothing else is begun, and how to go on.
 
     Args:
         unfinished: the operation that has not ended.
+        flow: on whose record it is.
         overtaken: whether it `is_overtaken`.
     """
     began = f"{unfinished.id} was begun by {unfinished.by} and has not ended ({Step[unfinished.step].value})"
     if overtaken:
         return (
-            f"{began}, and applications have gone to {unfinished.source} another way since: sparkmirror failback --to "
-            f"{unfinished.source} --abandon gives it up"
+            f"{began}, and applications have gone to {flow.source} another way since: sparkmirror failback --to "
+            f"{quote(flow.source)} --abandon gives it up"
         )
-    command = f"sparkmirror {unfinished.kind} --from {unfinished.source} --to {unfinished.target}"
+    command = f"sparkmirror {Kind(unfinished.kind).value} --from {quote(flow.source)} --to {quote(flow.target)}"
     if unfinished.kind == Kind.FAILBACK.value:
-        command = f"sparkmirror failback --to {unfinished.source}"
+        command = f"sparkmirror failback --to {quote(flow.source)}"
     back = ", or add --abandon" if can_be_taken_back(Step[unfinished.step], unfinished.facts) else ""
     return f"{began}: go on with {command}{back}"
 
 
-def why_forward_only(unfinished: Operation, back: JournalState | None) -> str:
+def why_forward_only(unfinished: Operation, flow: FlowName, back: JournalState | None) -> str:
     """Why an operation that has begun to move groups is not taken back, and how to go on.
 
     Args:
         unfinished: the operation.
+        flow: on whose record it is.
         back: as for `is_overtaken`.
     """
     begun = None if back is None or back.held is None else unfinished_of(back)
     if unfinished.kind == Kind.FAILBACK.value and begun is not None:  # it goes neither on nor back before that one ends
-        return told_of_unfinished(begun)
+        return told_of_unfinished(begun, flow.back)
     forward = f"{unfinished.id} has begun to move groups, and can only go forward: run the command without --abandon"
     if unfinished.kind == Kind.FAILBACK.value:
         return forward
     return (
-        f"{forward}; or, where applications have stayed on {unfinished.source}, add --force: groups go on there, and "
-        f"what it has committed on {unfinished.target} counts as a copy of that"
+        f"{forward}; or, where applications have stayed on {flow.source}, add --force: groups go on there, and "
+        f"what it has committed on {flow.target} counts as a copy of that"
     )

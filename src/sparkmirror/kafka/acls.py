@@ -28,6 +28,10 @@ from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks
 CLUSTER_AUTHORIZATION_FAILED = 31
 SECURITY_DISABLED = 54
 
+NOT_TOLD = 31
+"""The one bit of authorized operations that is set where a broker tells nothing."""
+
+
 CLUSTER_NAME = "kafka-cluster"
 """What the only resource of the type CLUSTER is called."""
 

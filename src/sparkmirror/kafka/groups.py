@@ -25,6 +25,7 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
 from sparkmirror.errors import BrokerError, FencedError, LinkError
+from sparkmirror.kafka.acls import NOT_TOLD, Operation
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNAUTHORIZED, UNKNOWN_SERVER_ERROR, name_of
 from sparkmirror.kafka.leaders import once_together, together
@@ -34,6 +35,7 @@ from sparkmirror.kafka.store import AT_ONCE_SECONDS
 from sparkmirror.model import NO_OFFSET, TopicPartition
 
 P = TypeVar("P")
+V = TypeVar("V")
 
 COORDINATOR_NOT_AVAILABLE = 15
 UNSTABLE = 88
@@ -322,17 +324,35 @@ def describe_groups(cluster: Cluster, groups: Sequence[str], timeout_ms: int = A
         groups: their names.
         timeout_ms: milliseconds until those without an answer count as failed.
     """
+    return _asked_to_describe(cluster, groups, _described, timeout_ms, rights=False)
 
-    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, Described]]:
+
+def group_rights(
+    cluster: Cluster, groups: Sequence[str], timeout_ms: int = ADMIN_MS
+) -> Results[str, frozenset[Operation]]:
+    """What this user may do with groups, also with such as are not there; all where the cluster has no authorizer.
+
+    Args:
+        cluster: where.
+        groups: their names.
+        timeout_ms: milliseconds until those without an answer count as failed.
+    """
+    return _asked_to_describe(cluster, groups, _rights, timeout_ms, rights=True)
+
+
+def _asked_to_describe(
+    cluster: Cluster, groups: Sequence[str], read: Callable[[Any], V], timeout_ms: int, *, rights: bool
+) -> Results[str, V]:
+    def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, V]]:
         coordinators, answers = _coordinators(cluster, names, deadline)
         yield from answers
         pieces = {node: list(chunks(own, GROUPS_AT_ONCE)) for node, own in coordinators.items()}
-        for piece, answer in _in_turn(cluster, pieces, _describe_request, deadline):
+        for piece, answer in _in_turn(cluster, pieces, partial(_describe_request, rights=rights), deadline):
             if isinstance(answer, LinkError):
                 yield from (Answer(key=name, link=answer) for name in piece)
                 continue
             for group in answer.groups:
-                yield Answer(key=group.group_id, value=_described(group), code=group.error_code)
+                yield Answer(key=group.group_id, value=read(group), code=group.error_code)
 
     return repeat(groups, ask, _explaining(cluster, "DESCRIBE"), timeout_ms, cluster.backoff)
 
@@ -571,8 +591,14 @@ def _described(group: Any) -> Described:
     return Described(group.protocol_type, group.group_state, tuple(members))
 
 
-def _describe_request(groups: Sequence[str]) -> Any:
-    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=_DEAD_DESCRIBE)
+def _rights(group: Any) -> frozenset[Operation]:
+    bits = group.authorized_operations  # None beside an error
+    told = bits is not None and NOT_TOLD not in bits
+    return frozenset(each for each in Operation if not told or each in bits)
+
+
+def _describe_request(groups: Sequence[str], *, rights: bool) -> Any:
+    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=rights, max_version=_DEAD_DESCRIBE)
 
 
 def _fetch_request(

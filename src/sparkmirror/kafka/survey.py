@@ -15,13 +15,10 @@ from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.errors import LinkError
-from sparkmirror.kafka.acls import Operation
+from sparkmirror.kafka.acls import NOT_TOLD, Operation
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.rounds import explained
 from sparkmirror.model import ClusterId
-
-_NOT_TOLD = 31
-"""The one bit that is set where a broker tells nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +84,12 @@ def topic_rights(
     known = {topic.name: topic.authorized_operations for topic in answer.topics if topic.error_code == 0}
     every = frozenset(Operation)
     return {
-        name: every if _NOT_TOLD in bits else frozenset(each for each in Operation if each in bits)
+        name: every if NOT_TOLD in bits else frozenset(each for each in Operation if each in bits)
         for name, bits in known.items()
     }
 
 
 def _rights(bits: Collection[int]) -> tuple[str, ...] | None:
-    if _NOT_TOLD in bits:
+    if NOT_TOLD in bits:
         return None
     return tuple(operation.name for operation in Operation if operation in bits)
