@@ -14,7 +14,7 @@ from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import start
 from tests.failover.clients import next_records
 from tests.failover.dying import COMMITTED
-from tests.failover.halting import halted
+from tests.failover.halting import SETTLING, halted
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_switching import begun, died
 from tests.flow.logs import read
@@ -210,6 +210,29 @@ def test_an_operator_that_stood_still_orders_nothing_any_more(cluster_a, cluster
         time.sleep(ROUNDS_SECONDS)
         assert "is held since" in sparkmirror("status", home.file).stdout
         assert mirrored(cluster_b, home.copy) == [*marked("old", 10), *marked("then", 20)]
+        mirror.stop_in_time()
+
+
+def test_an_operator_that_stood_still_takes_a_released_flow_from_nobody(cluster_a, cluster_b, topic, tmp_path):
+    home = Home(cluster_a, cluster_b, topic("lives"), tmp_path, kept=False)
+    name = home.name
+    write(cluster_a, name, marked("old", 10))
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 10), "copied")
+        mirror.kill()
+    words = ("--from", name, "--to", "b", "--yes", "--report", str(tmp_path), "--force")
+    stale = halted(SETTLING, "failover", home.file, *words)
+    home.leave("failover", "--force")  # displaces it
+    released = sparkmirror("release", home.file, "--flow", f"{name}->b", "--yes")
+    assert released.returncode == 0, released.stdout + released.stderr
+    with Running(home.file, log=tmp_path / "second.log") as mirror:
+        write(cluster_a, name, marked("then", 10))
+        until(lambda: mirrored(cluster_b, home.copy) == [*marked("old", 10), *marked("then", 10)], "it copies")
+        stale.send_signal(signal.SIGCONT)
+        assert stale.wait(timeout=240) == 1
+        time.sleep(ROUNDS_SECONDS)
+        write(cluster_a, name, marked("more", 10))
+        until(lambda: mirrored(cluster_b, home.copy)[-1] == marked("more", 10)[-1], "it goes on")
         mirror.stop_in_time()
 
 

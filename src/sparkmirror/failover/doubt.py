@@ -11,12 +11,13 @@ its copy longer than it was then. What cannot be asked counts as longer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError
+from sparkmirror.flow.opening import check_still_held
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import WORKING, observed
 from sparkmirror.kafka import admin
@@ -82,7 +83,7 @@ def decide(
     )
 
 
-def settle_held(sides: Sides, file: str) -> bool:
+def settle_held(sides: Sides, file: str, prove: Callable[[], None]) -> bool:
     """Has the target's logs read of the partitions of a flow that is held and that a run has left in doubt.
 
     Not of one that has lost its end: what was lost would be forgotten with what is on record of it.
@@ -90,6 +91,7 @@ def settle_held(sides: Sides, file: str) -> bool:
     Args:
         sides: the flow and its clusters.
         file: the configuration file, for messages.
+        prove: raises where the caller has lost its operation.
 
     Returns:
         whether logs were read.
@@ -108,7 +110,13 @@ def settle_held(sides: Sides, file: str) -> bool:
     torn = lost_copies(flow, sides.target, progress, min(flow.admin_timeout_ms, ASK_MS)).found
     whole = {place for place, copy in copies.items() if copy not in absent and place not in torn}
     if whole:
-        settle(flow, sides.target, file, SETTLE_SECONDS, only=whole)
+        hold = state.held.operation
+
+        def check(known: JournalState) -> None:
+            check_still_held(flow, known, (hold,))
+            prove()
+
+        settle(flow, sides.target, file, SETTLE_SECONDS, only=whole, check=check)
         sides.store.follow()
     return bool(whole)
 

@@ -69,6 +69,7 @@ from sparkmirror.failover.states import (
 )
 from sparkmirror.failover.tried import Tried, settled, tried_in, unsure_in, unsure_rows, with_tried
 from sparkmirror.flow.completion import Left, outstanding
+from sparkmirror.flow.opening import check_still_held
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.parting import LostCopies
 from sparkmirror.flow.settling import settle
@@ -93,6 +94,7 @@ from sparkmirror.offsets.group_records import GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import Moved, with_left
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
+from sparkmirror.offsets.state import JournalState
 
 LOOK_SECONDS = 0.5
 ASK_SECONDS = 1.0
@@ -423,6 +425,7 @@ class Procedure:
             if state_of(self._store.state, alive=not self._store.heard.is_silent()) not in WORKING:
                 break
             time.sleep(LOOK_SECONDS)
+        self._operator.check()  # another one may have brought the operation to its end meanwhile
         torn = self._torn() if self._is_clean() else ()
         doubtful = self._store.state.in_doubt()
         if not self._is_clean():
@@ -439,10 +442,20 @@ class Procedure:
 
     def _settle(self, torn: Sequence[TopicPartition]) -> None:
         """Has the target's own logs read, and puts on record where each partition stands."""
-        unsettled = settle(self._sides.flow, self._sides.target, self._file, SETTLE_SECONDS, torn)
+        flow, target = self._sides.flow, self._sides.target
+        unsettled = settle(flow, target, self._file, SETTLE_SECONDS, torn, check=self._check_hold)
         rows = [[*place, why] for place, why in sorted(unsettled.items())]
         self._operator.note(**{UNSETTLED: rows})
         self._store.follow()
+
+    def _check_hold(self, state: JournalState) -> None:
+        """This process may have stood still while another one has ended the operation and released the flow.
+
+        Raises:
+            SparkmirrorError: the flow is not to be taken from its driver.
+        """
+        check_still_held(self._sides.flow, state, holders(self._newest))
+        self._operator.prove()
 
     def _said_of_torn(self, torn: Sequence[TopicPartition]) -> str:
         where = f"{torn[0]} and {len(torn) - 1} other partitions" if len(torn) > 1 else str(torn[0])

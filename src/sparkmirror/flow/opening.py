@@ -5,7 +5,7 @@ Reference: design of the internal topic in ``offsets.records``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
@@ -167,7 +167,18 @@ def open_flow(
     return _take(config, source_id, target, target_id, store, file, run, elsewhere=others)
 
 
-def open_without_source(config: FlowConfig, target: Cluster, file: str, run: str) -> Opened:
+def _anybody(_known: JournalState) -> None:
+    pass
+
+
+def open_without_source(
+    config: FlowConfig,
+    target: Cluster,
+    file: str,
+    run: str,
+    *,
+    check: Callable[[JournalState], None] = _anybody,
+) -> Opened:
     """Takes a flow whose source cannot be asked from whoever had it; for its positions and its map, not for copying.
 
     Args:
@@ -175,6 +186,8 @@ def open_without_source(config: FlowConfig, target: Cluster, file: str, run: str
         target: to ask and to write to.
         file: the configuration file, for messages.
         run: the run that takes the flow.
+        check: raises where, by what is on record, the caller may not take it. Asked right before it is taken: from then
+            on whoever had it copies nothing more.
 
     Raises:
         ConfigError: it was never started, or its internal topic belongs to another pair of clusters.
@@ -188,6 +201,8 @@ def open_without_source(config: FlowConfig, target: Cluster, file: str, run: str
         raise never_started(config, file)
     target_id = admin.cluster_id(target, config.admin_timeout_ms)
     _flow_record(config, known.source_id, target_id, store, file)
+    store.follow()
+    check(store.state)
     return _take(config, known.source_id, target, target_id, store, file, run, elsewhere=True, copies=False)
 
 
@@ -351,6 +366,24 @@ def check_held(config: FlowConfig, state: JournalState) -> None:
     """
     if state.held is not None:
         raise HeldError(f"{config.name} {held_text(state.held)}")
+
+
+def check_still_held(config: FlowConfig, state: JournalState, operations: Collection[str]) -> None:
+    """Refuses to take a flow that was released since: its driver may copy, and nothing would copy after it.
+
+    Args:
+        config: of the flow.
+        state: what is on record of it.
+        operations: whose hold is the caller's.
+
+    Raises:
+        SparkmirrorError: none of them holds it.
+    """
+    if state.held is None or state.held.operation not in operations:
+        by = "it has been released" if state.held is None else f"it {held_text(state.held)}"
+        raise SparkmirrorError(
+            f"this operation does not hold {config.name} any more: {by}. It is not taken from its driver"
+        )
 
 
 def held_text(order: HoldOrder) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
@@ -28,6 +28,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.records import Stopped
+from sparkmirror.offsets.state import JournalState
 
 _POLL_SECONDS = 0.5
 
@@ -40,6 +41,7 @@ def settle(
     doubted: Collection[TopicPartition] = (),
     *,
     only: Collection[TopicPartition] | None = None,
+    check: Callable[[JournalState], None] = lambda _known: None,
 ) -> dict[TopicPartition, str]:
     """Takes the flow, and puts on record where each partition stands.
 
@@ -50,6 +52,7 @@ def settle(
         timeout_s: seconds until partitions that cannot be settled are given up.
         doubted: source partitions of which the target's log is read though the flow ended in order.
         only: source partitions that are asked about; None for all.
+        check: as in `open_without_source`.
 
     Returns:
         the partitions that are not settled, and why; but for those that are not waited for.
@@ -58,7 +61,7 @@ def settle(
         ConfigError: the flow was never started, or belongs to another pair of clusters.
         SparkmirrorError: the target cannot be asked or written to, or somebody else takes the flow.
     """
-    opened = open_without_source(config, target, file, uuid.uuid4().hex[:12])
+    opened = open_without_source(config, target, file, uuid.uuid4().hex[:12], check=check)
     state = opened.store.state
     resuming = Resuming(config, opened, target, Takeover(config, target, opened))
     resuming.hand_out(doubted)
