@@ -71,3 +71,17 @@ def test_a_store_may_hold_one_too(odd: str):
 def test_what_is_no_certificate_is_refused(odd: str, text: str):
     with pytest.raises(pem.PemError, match="no certificate in it, or one that cannot be read"):
         pem.certificates(text.format(odd=odd))
+
+
+@pytest.mark.parametrize("kind", ["CERTIFICATE", "PRIVATE KEY", "RSA PRIVATE KEY"])
+def test_a_text_of_nothing_but_begins_is_refused_without_reading_it_from_each_of_them(kind: str):
+    """4 MiB, as much as a file may have: read to its end from each begin that would be hours."""
+    text = f"-----BEGIN {kind}-----" * (pem.STORE_BYTES // 40)
+    with pytest.raises(pem.PemError):
+        (pem.certificates if kind == "CERTIFICATE" else pem.private_key)(text)
+
+
+def test_a_key_may_have_headers_with_dashes():
+    headers = "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n"
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{headers}AAAA\n-----END RSA PRIVATE KEY-----"
+    assert pem.private_key(f"Bag Attributes - none -\n{key}\n-----BEGIN CERTIFICATE-----") == key + "\n"

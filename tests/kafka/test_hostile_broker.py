@@ -422,6 +422,16 @@ def test_no_error_of_a_login_repeats_what_the_broker_was_shown():
         assert "hunter2" not in text
 
 
+def test_no_part_of_a_token_is_repeated_either():
+    token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtaXJyb3IifQ.c2lnbmF0dXJlLW9mLXRoZS1pc3N1ZXI"
+    shown = (f"n,,\x01auth=Bearer {token}\x01\x01".encode(),)
+    for part in (token[:60], token.split(".")[2], token[5:21]):
+        said = login_failure(kafka_errors.SaslAuthenticationFailedError(f"bad token {part}, sorry"), "X", shown, None)
+        assert str(said).endswith("bad token [hidden], sorry")
+    whole = login_failure(kafka_errors.SaslAuthenticationFailedError(f"{token[8:24]}x{token[30:46]}"), "X", shown, None)
+    assert str(whole).endswith("[hidden]x[hidden]")
+
+
 @pytest.mark.parametrize("lifetime_ms", [-(1 << 63), -1, 0, 1, 1_000, 1 << 40, (1 << 63) - 1])
 def test_a_session_may_last_as_long_as_the_broker_likes(lifetime_ms: int, broker: HostileBroker, crashes: Crashes):  # noqa: F811  # the fixture
     broker.model.lifetime_ms = lifetime_ms

@@ -27,8 +27,11 @@ from cryptography.utils import CryptographyDeprecationWarning
 
 from sparkmirror.config.files import STORE_BYTES, UnreadableError, read_bytes
 
-_PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
-_CERTIFICATE = re.compile(r"-----BEGIN ((?:X509 )?)CERTIFICATE-----(.*?)-----END \1CERTIFICATE-----", re.DOTALL)
+_BODY = r"(?:[^-]|-(?!----))*+"
+"""Up to the next line of dashes, and not to the end of the text from each of them: a text of nothing but begins would
+take time with the square of its length."""
+_PRIVATE_KEY = re.compile(rf"-----BEGIN ([A-Z ]*)PRIVATE KEY-----{_BODY}-----END \1PRIVATE KEY-----")
+_CERTIFICATE = re.compile(rf"-----BEGIN ((?:X509 )?)CERTIFICATE-----({_BODY})-----END \1CERTIFICATE-----")
 _BASE_64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 

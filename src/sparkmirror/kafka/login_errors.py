@@ -11,6 +11,9 @@ from sparkmirror.config.secret import HIDDEN
 from sparkmirror.config.security_settings import SaslMechanism
 
 MOST_CHARACTERS = 1_000
+RUN = 16
+"""Characters of a secret in a row that may not be shown; fewer may be any word."""
+
 _PARTS = re.compile(r"[\x00\x01 ]")
 
 
@@ -89,4 +92,17 @@ def without_secrets(text: str, shown: Iterable[bytes], password: str | None) -> 
     parts = {part for message in shown for part in _PARTS.split(message.decode(errors="replace")) if len(part) >= 6}
     for secret in sorted(parts | {password or ""}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN) if secret else text
-    return text
+    return _without_runs(text, parts)
+
+
+def _without_runs(text: str, secrets: Iterable[str]) -> str:
+    """A text without what of it, `RUN` characters or more in a row, stands in one of the secrets: a part of a token."""
+    grams = {secret[at : at + RUN] for secret in secrets for at in range(len(secret) - RUN + 1)}
+    said, end = "", 0
+    for at in range(len(text)):
+        if text[at : at + RUN] in grams:
+            said += HIDDEN if at >= end else ""
+            end = at + RUN
+        elif at >= end:
+            said += text[at]
+    return said
