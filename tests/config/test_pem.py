@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509.oid import NameOID
 
 from sparkmirror.config import effective, pem
+from sparkmirror.config.files import STORE_BYTES
 from sparkmirror.config.stores import open_store
 
 VERSION_AND_SERIAL_1, VERSION_AND_SERIAL_0 = (b"\xa0\x03\x02\x01\x02\x02\x01" + serial for serial in (b"\x01", b"\x00"))
@@ -76,7 +77,7 @@ def test_what_is_no_certificate_is_refused(odd: str, text: str):
 @pytest.mark.parametrize("kind", ["CERTIFICATE", "PRIVATE KEY", "RSA PRIVATE KEY"])
 def test_a_text_of_nothing_but_begins_is_refused_without_reading_it_from_each_of_them(kind: str):
     """4 MiB, as much as a file may have: read to its end from each begin that would be hours."""
-    text = f"-----BEGIN {kind}-----" * (pem.STORE_BYTES // 40)
+    text = f"-----BEGIN {kind}-----" * (STORE_BYTES // 40)
     with pytest.raises(pem.PemError):
         (pem.certificates if kind == "CERTIFICATE" else pem.private_key)(text)
 
