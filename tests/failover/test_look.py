@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sparkmirror.config import FlowConfig, load
-from sparkmirror.failover.look import SourceState, partitions, paused, untranslated
+from sparkmirror.errors import LinkError
+from sparkmirror.failover.look import SourceState, partitions, paused, reach, untranslated
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import GroupKind, GroupListing
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.group_records import GroupSeen
@@ -16,6 +19,7 @@ from sparkmirror.offsets.orders import TopicOrder
 from sparkmirror.offsets.records import Life, Progress
 from sparkmirror.offsets.state import JournalState
 from tests.flow.running import write_file
+from tests.kafka.hostile_broker import HostileBroker, settings_of
 
 PLACE = TopicPartition("orders", 0)
 
@@ -98,3 +102,36 @@ def test_groups_that_a_flow_chooses_and_whose_kind_nobody_translates_are_known(t
     }
     listed = {name: GroupListing(name=name, kind=kind) for name, kind in kinds.items()}
     assert [each.name for each in untranslated(flow_of(tmp_path), listed)] == ["a", "b"]
+
+
+@pytest.fixture
+def far_away() -> Iterator[HostileBroker]:
+    broker = HostileBroker()
+    yield broker
+    broker.close()
+
+
+def test_a_cluster_that_answers_slowly_is_not_taken_for_one_that_is_gone(
+    far_away: HostileBroker, monkeypatch: pytest.MonkeyPatch
+):
+    """As over a long way with TLS and a login: the first question takes many round trips."""
+    monkeypatch.setattr("sparkmirror.failover.look.REACH_MS", 600)
+    far_away.slow_s = 0.4
+    settings = replace(settings_of(far_away), request_timeout_ms=30_000)
+    cluster = Cluster("A", settings, role="test")
+    try:
+        assert reach(cluster) == "hostile"
+    finally:
+        cluster.close()
+
+
+def test_a_cluster_that_says_nothing_is_not_waited_for(far_away: HostileBroker, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sparkmirror.failover.look.REACH_MS", 600)
+    monkeypatch.setattr("sparkmirror.failover.look.SLOW_MS", 0)
+    far_away.greeting = [30.0]
+    cluster = Cluster("A", settings_of(far_away), role="test")
+    try:
+        with pytest.raises(LinkError, match=r"within 0\.6 s"):
+            reach(cluster)
+    finally:
+        cluster.close()

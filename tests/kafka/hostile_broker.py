@@ -634,6 +634,7 @@ class HostileBroker:
         heard: the bytes of all logins.
         tls: of the server; None for plain text.
         tamper: what becomes of the bytes of TLS.
+        slow_s: how long it thinks about each answer.
         greeting: the pieces that each client gets instead of all else, as in `Lies.tell`; None for a broker that talks.
     """
 
@@ -643,6 +644,7 @@ class HostileBroker:
         self.heard: list[bytes] = []
         self.tls: ssl.SSLContext | None = None
         self.tamper: Callable[[bytes], bytes] = lambda data: data
+        self.slow_s = 0.0
         self.greeting: list[bytes | float | None] | None = None
         self.asked: set[int] = set()
         self._lock = threading.Lock()
@@ -678,6 +680,7 @@ class HostileBroker:
                 read, send = (plain.read, connection.sendall) if tls is None else (tls.read, tls.sendall)
                 while len(head := read(4)) == 4:
                     frame = read(int.from_bytes(head, "big"))
+                    time.sleep(self.slow_s)
                     if not self._say(self._said(frame), send):
                         return
         except OSError:

@@ -754,7 +754,7 @@ def said_of_strangers(forth: Sides, back: Sides, decided: Sequence[GroupMove]) -
 def state_of(back: Sides) -> JournalState | None:
     """What is on record of the flow back; None where the cluster that came back does not answer."""
     try:
-        admin.cluster_id(back.target, look.REACH_MS)
+        look.reach(back.target)
         return record(back)
     except SparkmirrorError:
         return None
@@ -810,7 +810,7 @@ def check_same(forth: Sides) -> None:
     """
     assert forth.store is not None
     known = forth.store.state.flow
-    found = admin.cluster_id(forth.source, look.REACH_MS)
+    found = look.reach(forth.source)
     if known is not None and found != known.source_id:
         raise AnotherClusterError(
             f"cluster {forth.flow.source.alias} is {found} now, and {known.source_id} is on record: it is another "

@@ -57,7 +57,10 @@ from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.translation import Place
 
 REACH_MS = 3_000
-"""A source that does not answer for so long is taken for gone, as far as a plan is concerned."""
+"""A cluster of which no broker answers anything for so long is taken for gone, as far as a plan is concerned."""
+
+SLOW_MS = 20_000
+"""For one that is far away: TLS and a login take some ten round trips before the first question is answered."""
 
 ASK_MS = 10_000
 """For each further question to a source that has answered: one that is half dead must not hold a failover up."""
@@ -324,10 +327,25 @@ def _by_another_broker(sides: Sides) -> Iterator[Sides | None]:
 
 def _answers(cluster: Cluster) -> bool:
     try:
-        admin.cluster_id(cluster, REACH_MS)
+        reach(cluster)
     except SparkmirrorError:
         return False
     return True
+
+
+def reach(cluster: Cluster) -> str:
+    """The identity of a cluster, if it answers: soon where it is gone, and with patience where it says anything.
+
+    Raises:
+        LinkError: it does not.
+    """
+    cluster.connections.heard = False
+    try:
+        return admin.cluster_id(cluster, REACH_MS)
+    except LinkError as failure:
+        if failure.lasting or not cluster.connections.heard:
+            raise
+    return admin.cluster_id(cluster, SLOW_MS)
 
 
 def check_source(sides: Sides) -> None:
@@ -337,7 +355,7 @@ def check_source(sides: Sides) -> None:
         SparkmirrorError: it does not, or is not.
     """
     known = None if sides.store is None else sides.store.state.flow
-    found = admin.cluster_id(sides.source, REACH_MS)
+    found = reach(sides.source)
     if known is not None and found != known.source_id:
         raise SparkmirrorError(
             f"cluster {sides.flow.source.alias} is {found} now, and {known.source_id} is on record: it is another "

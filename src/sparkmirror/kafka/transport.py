@@ -309,6 +309,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
         round_trip: seconds that the quickest answer took, the handshake among them; None before there was one. Requests
             that wait behind others only make it later, so the least of all is how far away the broker is.
         prepared: whether there is all that the next login needs.
+        on_answer: called at each answer.
         throttled: told of each answer by which the broker holds us back: the broker, milliseconds, the kind of answer.
     """
 
@@ -390,6 +391,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python carries
             self._opening = await tickets.opening(self.net, self.transport.host, timeout_at)
 
     def _took(self, seconds: float) -> None:
+        self.on_answer()
         self.round_trip = seconds if self.round_trip is None else min(seconds, self.round_trip)
 
 
@@ -439,6 +441,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
             connection.__class__ = Connection
             connection.throttled = self.throttled
             connection._reauth = Reauthenticator(connection)
+            connection.on_answer = self._hear
             connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
             connection.init_future.add_callback(lambda _: self._turned_away.pop(node_id, None))
         return connection
@@ -449,6 +452,9 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         if known is None or known.initializing or known.paused or not known.connected:
             return False
         return not known._reauth.is_reauthenticating and not known.transport._write_buffer
+
+    def _hear(self) -> None:
+        self.heard = True
 
     def _others_may_do(self, node_id: Any) -> bool:
         """Whether there are bootstrap servers that have not failed, such as one with a newer certificate."""
