@@ -598,16 +598,18 @@ def decided(
         seen_before=merged.lost,
         gone=gone,
     )
-    return homeward.decide(replace(sight, others=_of_others(forth, sight)))
+    return homeward.decide(replace(sight, others=_of_others(forth, sight, seen)))
 
 
-def _of_others(forth: Sides, sight: HomewardSight) -> dict[TopicPartition, tuple[int, ...]]:
+def _of_others(forth: Sides, sight: HomewardSight, seen: Comparison) -> dict[TopicPartition, tuple[int, ...]]:
     """From which offsets on others have written on the cluster that came back, in what only the flow back brings there.
+
+    What is put aside is not among it: groups go behind that, and the report has it.
 
     Raises:
         SparkmirrorError: it cannot be read.
     """
-    places = homeward.not_brought(sight)
+    places = divergence.added(homeward.not_brought(sight), seen.found, part=1)
     if not places:
         return {}
     without = comparison.brought_home(forth)
