@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 
 from sparkmirror.duties.lost_groups import partition_of
 from sparkmirror.lab.broker import Broker
@@ -17,7 +17,7 @@ from sparkmirror.lab.cluster import LabCluster, start
 from tests.failover.test_changed_home import marked
 from tests.failover.test_lost_offsets import OFFSETS, on_record, put
 from tests.flow import elections
-from tests.flow.running import Running, admin_of, commit, committed, ends, until, write_file
+from tests.flow.running import Running, client_of, commit, committed, ends, until, write_file
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
 
@@ -42,17 +42,17 @@ def group_of(stem: str, partition: int) -> str:
 
 
 def coordinator(cluster: LabCluster, group: str) -> int:
-    """Its node; asking makes the topic."""
-    found: list[int] = []
+    """Its node: the leader of its partition of the topic, which the question makes."""
 
-    def answers() -> bool:
-        with suppress(KafkaException, TimeoutError):
-            described = admin_of(cluster).describe_consumer_groups([group], request_timeout=10)[group].result(15)
-            found.append(described.coordinator.id)
-        return bool(found)
+    def answers() -> list[int]:
+        with suppress(KafkaException), client_of(cluster, group) as client:
+            client.committed([TopicPartition(OFFSETS, 0)], 10)
+            topic = client.list_topics(OFFSETS, timeout=10).topics[OFFSETS]
+            known = {number: one.leader for number, one in topic.partitions.items()}
+            return [leader for leader in (known.get(partition_of(group, PARTITIONS), -1),) if leader >= 0]
+        return []
 
-    until(answers, f"{group} has a coordinator", 120)
-    return found[0]
+    return until(answers, f"{group} has a coordinator", 120)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

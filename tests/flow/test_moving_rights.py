@@ -163,7 +163,8 @@ def move(topic: Callable[..., str], tmp_path: Path) -> Iterator[Move]:
     name = topic("moved")
     source, target = start_all([f"{name}-source", f"{name}-target"], security=("SASL_PLAIN",), config=GUARDED)
     clusters = {"a": source.client_properties("SASL_PLAIN"), "g": target.client_properties("SASL_PLAIN")}
-    file = write_file(tmp_path / "mm2.properties", clusters, {"a->g": name})
+    groups = {"groups": f"{name}-.*"}  # not the workers' own, of which the right to read would let them be seen
+    file = write_file(tmp_path / "mm2.properties", clusters, {"a->g": name}, groups)
     found = Move(source, target, name, file)
     found.prepare()
     yield found
