@@ -110,7 +110,10 @@ def check_a_dead_broker_is_started_again(lab: Lab) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 0, marks=pytest.mark.long), (signal.SIGTERM, 0), (signal.SIGKILL, -9)],
+)
 def test_a_lab_in_the_foreground_ends_with_its_process(
     lab: Lab, environ: dict[str, str], number: signal.Signals, code: int
 ) -> None:

@@ -318,6 +318,7 @@ def test_a_copy_ends_with_the_properties_that_mm2_gave_it(site: Site, defaults: 
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_source_of_another_version_with_settings_of_its_brokers(site: Site) -> None:
     with start("old", version="3.9.1", config={"log.flush.interval.messages": "9999"}) as lab:
         settings = ClientSettings(bootstrap_servers=tuple(lab.bootstrap_servers.split(",")))

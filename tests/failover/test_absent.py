@@ -15,6 +15,7 @@ from tests.invoking import sparkmirror
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
+@pytest.mark.long
 def test_a_topic_that_was_deleted_at_home_keeps_no_failback_from_its_end(cluster_a, cluster_b, topic, tmp_path):
     home, kept, gone = topic("home"), topic("kept"), topic("gone")
     group, topics = f"{home}-g", (kept, gone)

@@ -76,6 +76,7 @@ class Home:
         return next_records(self.a, group, self.name, read(self.a, self.name))[0]
 
 
+@pytest.mark.long
 def test_what_is_written_at_home_between_mirrored_records_is_put_aside_too(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("between"), tmp_path, kept=True)
     name, group = home.name, f"{home.name}-g"
@@ -138,6 +139,7 @@ def test_what_is_written_at_home_after_it_was_compared_is_added(cluster_a, clust
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_the_flow_back_leaves_groups_where_a_failback_has_put_them(cluster_a, cluster_b, topic, tmp_path):
     """It syncs groups too; what was put aside looks to it like records that the other flow has still to bring."""
     home = Home(cluster_a, cluster_b, topic("placed"), tmp_path, kept=True)
@@ -164,7 +166,7 @@ def test_the_flow_back_leaves_groups_where_a_failback_has_put_them(cluster_a, cl
         mirror.stop_in_time()
 
 
-@pytest.mark.parametrize("count", [20, 5])
+@pytest.mark.parametrize("count", [pytest.param(20, marks=pytest.mark.long), 5])
 def test_a_topic_that_was_created_again_at_home_is_put_aside_as_a_whole(cluster_a, cluster_b, topic, tmp_path, count):
     home = Home(cluster_a, cluster_b, topic("again"), tmp_path, kept=False)
     name, group = home.name, f"{home.name}-g"
@@ -190,6 +192,7 @@ def test_a_topic_that_was_created_again_at_home_is_put_aside_as_a_whole(cluster_
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_group_that_was_in_place_already_is_followed_when_the_command_goes_on(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("follows"), tmp_path, kept=False)
     name, still, moved = home.name, f"{home.name}-still", f"{home.name}-moved"
@@ -244,6 +247,7 @@ def test_a_transaction_that_is_open_at_home_is_waited_for(cluster_a, cluster_b, 
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_topic_that_the_stopped_flow_never_found_is_compared_from_its_begin(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("found"), tmp_path, kept=True)
     name, new, group = home.name, f"{home.name}-new", f"{home.name}-g"
@@ -271,7 +275,7 @@ def test_a_topic_that_the_stopped_flow_never_found_is_compared_from_its_begin(cl
         mirror.stop_in_time()
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("kept", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_home_that_has_lost_the_end_of_its_log_is_compared_from_there(cluster_b, topic, tmp_path, kept):
     name = topic("lost")
     with start("home") as home_cluster:
@@ -339,6 +343,7 @@ SLICE_SECONDS = 0.02
 """So long a command runs between two looks at what it has done."""
 
 
+@pytest.mark.long
 def test_what_is_found_later_is_kept_as_a_whole_when_the_command_died_over_it(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("twice"), tmp_path, kept=True)
     name = home.name
@@ -371,6 +376,7 @@ def test_what_is_found_later_is_kept_as_a_whole_when_the_command_died_over_it(cl
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_records_of_others_in_a_topic_that_only_the_flow_back_copies_are_read_at_home(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -401,7 +407,9 @@ def test_records_of_others_in_a_topic_that_only_the_flow_back_copies_are_read_at
         mirror.stop_in_time()
 
 
-@pytest.mark.parametrize(("dies_in", "kept"), [(COMMITTED, False), (Step.VERIFYING, True)])
+@pytest.mark.parametrize(
+    ("dies_in", "kept"), [(COMMITTED, False), pytest.param(Step.VERIFYING, True, marks=pytest.mark.long)]
+)
 def test_what_is_written_at_home_when_groups_had_been_moved_is_read_there_and_copied(
     cluster_a, cluster_b, topic, tmp_path, dies_in, kept
 ):
@@ -427,6 +435,7 @@ def test_what_is_written_at_home_when_groups_had_been_moved_is_read_there_and_co
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_switchover_is_refused_while_a_failback_has_not_ended(cluster_a, cluster_b, topic, tmp_path):
     """Where it was forced nevertheless, the failback does not go on, but is given up, and its flow goes on."""
     home = Home(cluster_a, cluster_b, topic("cross"), tmp_path, kept=True)
@@ -456,6 +465,7 @@ STRAY = b"written to a copy"
 
 
 @pytest.mark.parametrize("strays", ["none", "before", "between"])
+@pytest.mark.long
 def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a, cluster_b, topic, tmp_path, strays):
     """Others' records before it are put aside; nobody can go on behind one that lies in its midst."""
     name = topic("chain")
@@ -497,11 +507,12 @@ def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a,
 @pytest.mark.parametrize(
     "dies_in",
     [
-        pytest.param(Step.SAVING, marks=pytest.mark.long),
-        pytest.param(Step.IDLING, marks=pytest.mark.long),
+        Step.SAVING,
+        Step.IDLING,
         Step.RELEASING,
     ],
 )
+@pytest.mark.long
 def test_a_home_that_loses_the_end_of_its_log_after_it_was_compared(cluster_b, topic, tmp_path, dies_in):
     """What was put aside before stays; what has come in its place is put aside too, or copied once it may be."""
     with start("home") as cluster:
@@ -575,6 +586,7 @@ def test_a_failback_whose_cluster_is_gone_again_can_be_taken_back_or_gives_way_t
             mirror.stop(seconds=60)
 
 
+@pytest.mark.long
 def test_a_failover_that_is_resumed_when_the_source_is_there_again_is_refused_as_a_new_one_is(
     cluster_b, topic, tmp_path
 ):

@@ -14,7 +14,8 @@ from tests.invoking import sparkmirror
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("interval_s", [1, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("interval_s", [1, 60])
+@pytest.mark.long
 def test_checkpoints_say_where_groups_go_on_after_each_operation(topic, tmp_path, interval_s):
     """Also in a partition where nothing is written, and where the flow's duty has had no round since."""
     name = topic("rcu")

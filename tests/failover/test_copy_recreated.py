@@ -57,6 +57,7 @@ def operation(file: Path, directory: Path, kind: str, *words: str, code: int) ->
     return report
 
 
+@pytest.mark.long
 def test_a_failover_puts_no_group_among_the_records_of_others(pair, tmp_path):
     a, b, file = pair
     with Running(file, log=tmp_path / "mirror.log") as mirror:

@@ -50,6 +50,7 @@ def partition_of(group: str) -> int:
     return (code if code < 2**31 else 2**32 - code) % PARTITIONS
 
 
+@pytest.mark.long
 def test_groups_whose_coordinator_is_gone_stay_on_record_and_others_are_followed(cluster_b, topic, tmp_path):
     name = topic("dying")
     groups = [f"{name}-g{number}" for number in range(8)]

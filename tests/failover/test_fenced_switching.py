@@ -281,6 +281,7 @@ def test_a_cluster_that_died_with_a_fence_is_opened_for_the_flow_back_when_it_re
     assert (old.written, new.written, old.refusals, new.refusals) == (10, 10, [], [])
 
 
+@pytest.mark.long
 def test_who_was_kept_out_is_let_in_by_a_failback_though_one_before_was_taken_back(guarded, topic, tmp_path):
     a, b = guarded
     name = topic("fenced-again")
@@ -359,7 +360,8 @@ class Left:
 GROUPS_OFTEN = {"sync.group.offsets.interval.seconds": "1"}
 
 
-@pytest.mark.parametrize("dies_in", [pytest.param(Step.IDLING, marks=pytest.mark.long), Step.STOPPING])
+@pytest.mark.parametrize("dies_in", [Step.IDLING, Step.STOPPING])
+@pytest.mark.long
 def test_a_source_that_dies_in_a_switchover_that_keeps_producers_out_is_left_by_a_failover(
     guarded, topic, tmp_path, dies_in
 ):
@@ -383,6 +385,7 @@ def test_a_source_that_dies_in_a_switchover_that_keeps_producers_out_is_left_by_
     assert (left.application.refusals, away.refusals) == ([], [])
 
 
+@pytest.mark.long
 def test_a_switchover_whose_source_has_died_is_taken_back_and_what_it_denied_goes_later(guarded, topic, tmp_path):
     left = Left(guarded, topic("fenced-back"), tmp_path)
     with Running(left.file, log=tmp_path / "run.log") as mirror:

@@ -47,11 +47,12 @@ def left_behind(home: Home, how: str) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        pytest.param("given up", marks=pytest.mark.long),
+        "given up",
         "taken back",
-        pytest.param("taken back twice", marks=pytest.mark.long),
+        "taken back twice",
     ],
 )
+@pytest.mark.long
 def test_groups_stay_where_their_owners_have_put_them_since_they_were_moved(cluster_b, topic, tmp_path, how):
     with start("home") as cluster:
         home = Home(cluster, cluster_b, topic("given"), tmp_path, kept=True)

@@ -162,7 +162,8 @@ def test_groups_rest_and_change_over_and_back_among_records_of_both_clusters(clu
         mirror.stop_in_time()
 
 
-@pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.long
 def test_no_group_goes_over_copies_that_are_not_on_record(cluster_a, cluster_b, topic, tmp_path, begun):
     """The lane that has written them stands still, and the flow back goes over them; they may be the first ones."""
     go_over_nothing(cluster_a, cluster_b, topic("unrecorded"), tmp_path, begun=begun)

@@ -57,7 +57,8 @@ def stand(cluster: LabCluster, name: str, offset: int) -> bool:
     return all(committed(cluster, group, name) == {0: offset} for group in GROUPS)
 
 
-@pytest.mark.parametrize("kept", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.long
 def test_a_group_without_a_coordinator_is_not_forgotten(tmp_path: Path, kept: bool):
     """Not by the flow, which has committed for it, nor by a failback, which is refused, nor by a release."""
     with start("a") as a, start("b", brokers=3, config=ONE_REPLICA) as b:

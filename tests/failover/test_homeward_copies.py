@@ -205,6 +205,7 @@ def pass_through_mirror_maker_2(scene: Scene, mirror: Running) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_flow_that_is_stopped_says_that_it_will_tell_writers_and_nothing_older_goes_home(
     cluster_a, cluster_b, topic, tmp_path
 ):

@@ -63,6 +63,7 @@ class Switchover:
         return dict(json.loads(newest.read_text()))
 
 
+@pytest.mark.long
 def test_what_applications_did_at_the_source_meanwhile_counts(cluster_a, cluster_b, topic, tmp_path):
     over = Switchover(cluster_a, cluster_b, topic("meanwhile"), tmp_path)
     with Running(over.file, log=tmp_path / "mirror.log") as mirror:

@@ -168,6 +168,7 @@ def test_a_group_that_is_set_back_to_where_a_failback_had_put_it_is_set_back_on_
         mirror.kill()
 
 
+@pytest.mark.long
 def test_a_failback_that_is_gone_on_with_tells_what_it_has_committed(cluster_a, cluster_b, topic, tmp_path):
     """A driver that was started again has left a marker behind the copies, and the flow forth goes over it."""
     name = topic("released")
@@ -206,6 +207,7 @@ def aborted(cluster: LabCluster, topic: str) -> None:
     producer.abort_transaction(60)
 
 
+@pytest.mark.long
 def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluster_b, topic, tmp_path, monkeypatch):
     name = topic("home")
     group, file = f"{name}-g", both_ways(cluster_a, cluster_b, name, tmp_path)
@@ -239,8 +241,9 @@ def test_a_group_that_is_set_back_after_a_failback_reads_again(cluster_a, cluste
 
 @pytest.mark.parametrize(
     "end",
-    [pytest.param("failover", marks=pytest.mark.long), "switchover", pytest.param("given up", marks=pytest.mark.long)],
+    ["failover", "switchover", "given up"],
 )
+@pytest.mark.long
 def test_the_flow_back_carries_no_group_while_an_operation_moves_it(cluster_a, cluster_b, topic, tmp_path, end):
     """One that was killed may be given again, or given up: what the group has on the source is what it had before.
 
@@ -293,6 +296,7 @@ def test_the_flow_back_carries_no_group_while_an_operation_moves_it(cluster_a, c
         assert (report["offsets_left_further"], report["troubles"]) == (1, [])
 
 
+@pytest.mark.long
 def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(cluster_a, cluster_b, topic, tmp_path):
     name = topic("alarm")
     group, other = f"{name}-g", f"{name}-other"
@@ -330,6 +334,7 @@ def test_a_release_after_a_failover_leaves_groups_where_they_have_read_since(clu
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_release_leaves_a_group_of_which_the_target_has_lost_all_and_names_it(cluster_a, cluster_b, topic, tmp_path):
     """Its owner had set it back there; where it was moved from leads over what it has still to read."""
     name = topic("lostthere")
@@ -431,6 +436,7 @@ def test_an_operation_that_is_given_up_by_force_forgets_nothing_of_earlier_ones_
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_group_that_was_switched_over_and_back_again_takes_along_what_it_reads_from_then_on(
     cluster_a, cluster_b, topic, tmp_path
 ):

@@ -16,7 +16,7 @@ from tests.invoking import sparkmirror
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("kept", [pytest.param(False, marks=pytest.mark.long), True])
 def test_what_an_order_left_out_is_told_as_skipped_before_and_after_a_switchover(
     cluster_a, cluster_b, kept, topic, tmp_path
 ):

@@ -113,7 +113,8 @@ def test_groups_read_what_was_lost_where_it_still_is(topic, tmp_path, kept, when
             mirror.stop_in_time()
 
 
-@pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.long
 def test_the_flow_back_leaves_groups_before_what_was_lost_when_the_failback_has_ended(topic, tmp_path, both):
     """It commits group offsets too. The other flow has not copied again what was lost, or does not even run."""
     with start("home") as a, start("away") as b:
@@ -161,6 +162,7 @@ def test_what_only_home_has_is_copied_with_what_was_lost(topic, tmp_path):
             mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_failover_from_a_cluster_that_has_lost_copies_goes_by_what_the_other_one_has(topic, tmp_path):
     with start("home") as a, start("away") as b:
         home = Torn(a, b, topic("over"), tmp_path, kept=True)
@@ -285,12 +287,13 @@ class HomeTorn(Home):
 @pytest.mark.parametrize(
     ("when", "again"),
     [
-        pytest.param(None, False, marks=pytest.mark.long),
-        pytest.param(Step.MOVING, False, marks=pytest.mark.long),
+        (None, False),
+        (Step.MOVING, False),
         (Step.VERIFYING, False),
         (Step.VERIFYING, True),
     ],
 )
+@pytest.mark.long
 def test_home_has_all_that_was_brought_before_groups_go_back_to_it(topic, tmp_path, when, again):
     """It loses a part before the failback, or when the command has died; nobody has looked at its logs by then.
 

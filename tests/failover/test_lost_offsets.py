@@ -49,7 +49,8 @@ def newest(directory: Path, kind: str) -> dict[str, Any]:
     return dict(json.loads(max(found, key=lambda path: path.stat().st_mtime).read_text()))
 
 
-@pytest.mark.parametrize("kind", [pytest.param("switchover", marks=pytest.mark.long), "failback"])
+@pytest.mark.parametrize("kind", ["switchover", "failback"])
+@pytest.mark.long
 def test_groups_that_have_what_they_had_before_they_were_moved_are_moved_once_more(
     cluster_a, cluster_b, topic, tmp_path, kind
 ):
@@ -185,6 +186,7 @@ def loses(losing: LabCluster, end: int, group: str, topic: str, offset: int) -> 
     until(lambda: committed(losing, group, topic) == {0: offset}, "it has lost what was committed", 60)
 
 
+@pytest.mark.long
 def test_a_failback_sees_a_loss_that_no_round_of_the_flow_back_has_seen(cluster_a, topic, tmp_path):
     name = topic("unseen")
     with start("torn") as losing:
@@ -276,6 +278,7 @@ def groups_seen(cluster: LabCluster, internal: str) -> dict[str, Any]:
     return next((dict(value) for key, value in offset_map.journal(cluster, internal).items() if key[0] == "groups"), {})
 
 
+@pytest.mark.long
 def test_what_a_group_has_left_behind_moves_it_nowhere_when_that_cluster_has_lost_it(cluster_b, topic, tmp_path):
     """Its source is gone when the flow is released, and comes back with an older offset."""
     name = topic("behind")
@@ -312,6 +315,7 @@ def test_what_a_group_has_left_behind_moves_it_nowhere_when_that_cluster_has_los
             mirror.kill()
 
 
+@pytest.mark.long
 def test_a_group_that_a_failback_has_put_on_a_cluster_that_had_lost_offsets_has_lost_nothing(
     cluster_b, topic, tmp_path
 ):

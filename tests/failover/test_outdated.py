@@ -33,6 +33,7 @@ def on_record(home: Home, group: str) -> None:
     until(lambda: group in sparkmirror("status", home.file, "--groups").stdout, "the group is on record")
 
 
+@pytest.mark.long
 def test_a_consumer_that_went_on_stays_where_it_is_when_a_failback_died_before_the_commit_was_on_record(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -57,6 +58,7 @@ def test_a_consumer_that_went_on_stays_where_it_is_when_a_failback_died_before_t
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_group_that_was_never_committed_is_moved_when_the_command_goes_on(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("untried"), tmp_path, kept=False)
     name, group = home.name, f"{home.name}-g"
@@ -191,6 +193,7 @@ def test_a_group_that_its_owner_has_deleted_on_the_source_meanwhile_is_not_broug
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_an_operator_that_stood_still_orders_nothing_any_more(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("stale"), tmp_path, kept=False)
     name = home.name
@@ -213,6 +216,7 @@ def test_an_operator_that_stood_still_orders_nothing_any_more(cluster_a, cluster
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_an_operator_that_stood_still_takes_a_released_flow_from_nobody(cluster_a, cluster_b, topic, tmp_path):
     home = Home(cluster_a, cluster_b, topic("lives"), tmp_path, kept=False)
     name = home.name

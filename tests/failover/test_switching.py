@@ -305,7 +305,8 @@ def doomed() -> Iterator[LabCluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.long
 def test_when_the_source_and_its_mirror_die_groups_go_on_where_they_were_seen_last(
     seed, doomed, cluster_b, topic, tmp_path
 ):

@@ -115,6 +115,7 @@ def test_where_names_are_kept_a_topic_that_the_flow_back_leaves_out_is_named(top
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_others_wrote_to_a_copy_that_the_flow_back_has_not_found_is_waited_for(topic, tmp_path):
     """That flow looks for topics every 600 s, and the copy is younger."""
     with start("home") as a, start("away") as b:

@@ -122,6 +122,7 @@ def test_a_consumer_that_commits_between_two_requests_for_its_group_is_not_taken
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_group_that_got_members_right_before_it_was_moved_stays_where_it_is_in_a_failback(
     cluster_a, cluster_b, topic, tmp_path
 ):
@@ -149,6 +150,7 @@ def test_a_group_that_got_members_right_before_it_was_moved_stays_where_it_is_in
         mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_a_group_that_commits_where_it_was_when_a_failback_has_looked_at_it_is_told_with_what_it_has(
     cluster_a, cluster_b, topic, tmp_path, monkeypatch
 ):

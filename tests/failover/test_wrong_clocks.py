@@ -36,6 +36,7 @@ def by_a_clock_that_is_behind(command: str, file: Path, *words: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_driver_lives_whatever_the_clock_of_the_machine_says_that_switches_over(
     cluster_a, cluster_b, topic, tmp_path
 ):

@@ -35,6 +35,7 @@ def offsets(said: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
     return {one["topic"]: (one["offset"], one["text"]) for one in said["partitions"]}
 
 
+@pytest.mark.long
 def test_offsets_see_a_source_that_has_lost_what_was_copied_though_no_flow_has_run_since(cluster_b, topic, tmp_path):
     cut, again = topic("cut"), topic("again")
     back, end, on = (f"{cut}-{each}" for each in ("back", "end", "on"))

@@ -61,6 +61,7 @@ class Follower:
         self._consumer.close()
 
 
+@pytest.mark.long
 def test_kills_of_an_idle_mirror_repeat_nothing_of_what_was_cleaned_away(cluster_a, topic, tmp_path):
     name = topic("tombstones")
     copy = f"{name}.{name}"

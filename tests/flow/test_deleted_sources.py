@@ -37,6 +37,7 @@ def stand_still(file: Path, name: str) -> None:
         sides.store.write([replace(known, error="too large")])
 
 
+@pytest.mark.long
 def test_a_source_topic_that_was_deleted_does_not_speak_against_a_switchover(cluster_a, cluster_b, topic, tmp_path):
     kept, gone, later = names = [topic(name) for name in ("kept", "gone", "later")]
     for name in names:

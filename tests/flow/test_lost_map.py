@@ -151,6 +151,7 @@ def first_read(cluster: LabCluster, copy: str, group: str) -> bytes | None:
     return next(value for at, value in log if at >= offset)
 
 
+@pytest.mark.long
 def test_groups_read_on_at_their_records_after_the_map_has_lost_the_begin_of_a_writer_epoch(cluster_a, topic, tmp_path):
     """The driver lives on, and puts there again what it had read; duties and operations read nothing but the topic."""
     name, follows, moved = topic("begun"), topic("g"), topic("g")
@@ -192,6 +193,7 @@ def test_groups_read_on_at_their_records_after_the_map_has_lost_the_begin_of_a_w
         assert '"exact": false' not in report.read_text()
 
 
+@pytest.mark.long
 def test_no_group_is_called_exact_in_what_is_lost_before_a_place_to_which_an_order_led(cluster_a, topic, tmp_path):
     """The driver stands still, so that nobody puts there again what it has read; the lane that began anew goes on."""
     name = topic("anew")

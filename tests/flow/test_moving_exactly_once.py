@@ -55,6 +55,7 @@ def is_empty(move: Move, group: str) -> bool:
     return states.get(group, "DEAD") in ("EMPTY", "DEAD")
 
 
+@pytest.mark.long
 def test_a_takeover_waits_until_the_open_transaction_is_aborted_and_neither_loses_nor_repeats(move: Move) -> None:
     with Production(move.source, move.topics) as production:
         with move.mirror_maker("first") as mirror_maker:

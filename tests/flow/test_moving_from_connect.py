@@ -57,7 +57,8 @@ def test_connectors_that_are_stopped_on_a_worker_that_lives_go_over_and_come_bac
     assert move.named() == {}
 
 
-@pytest.mark.parametrize("setup", [pytest.param(OnConnect, marks=pytest.mark.long), OnStrimzi])
+@pytest.mark.parametrize("setup", [OnConnect, OnStrimzi])
+@pytest.mark.long
 def test_after_a_crash_of_the_worker_nothing_is_lost_and_another_worker_goes_on(
     move: Move, setup: type[OnConnect | OnStrimzi]
 ) -> None:

@@ -62,7 +62,7 @@ def progress(cluster: Any, internal: str, topic: str) -> list[dict[str, Any]]:
     return [value for key, value in entries.items() if value and key[0] == "progress" and key[1] == topic]
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("kept", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_stop_that_healed_and_then_a_clean_end_repeat_nothing_and_leave_groups_right(
     cluster_a, cluster_c, kept, topic, tmp_path
 ):

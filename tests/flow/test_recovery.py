@@ -180,6 +180,7 @@ def told_if(file: Path, **wanted: Container[object]) -> dict[str, Any]:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_the_age_grows_while_the_source_or_the_driver_is_away_and_its_limit_is_told_once(
     cluster_a, cluster_b, topic, tmp_path
 ):

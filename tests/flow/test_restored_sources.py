@@ -153,6 +153,7 @@ def set_position(file: Path, name: str, to: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_retention_and_a_flow_that_began_late_make_nothing_of_it_other_records(cluster_b, topic, tmp_path):
     """Of a partition whose first leader epoch is not 0, and of which the first records are gone."""
     name, disk, old = topic("late"), tmp_path / "disk", tmp_path / "copy"

@@ -57,7 +57,7 @@ def test_a_tail_that_the_source_loses_after_a_takeover_is_told_and_what_it_has_i
         assert (event.first, event.last) == (at, len(whole) - 1)
 
 
-@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("ordered", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_tail_that_the_source_loses_before_the_first_record_is_copied_is_told_too(
     cluster_b, topic, tmp_path, ordered
 ):
@@ -99,7 +99,7 @@ def test_a_tail_that_the_source_loses_before_the_first_record_is_copied_is_told_
         assert (event.first, event.last) == (at, end - 1)
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_loss_within_what_an_order_left_out_brings_nothing_of_that(cluster_b, topic, tmp_path, killed):
     """It is of other leader epochs than all that was copied. After a kill the next start obeys the order."""
     name = topic("passed")

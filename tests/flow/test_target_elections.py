@@ -110,6 +110,7 @@ class Mirrored:
             assert offset_map.check(self.source, self.target, name, copy, INTERNAL)
 
 
+@pytest.mark.long
 def test_elections_lose_nothing_and_repeat_nothing(cluster_a, target, topic, tmp_path):
     ages = {topic("young"): 0, topic("old"): OLD_MS}
     clusters, settings = {"a": cluster_a, "t": target}, {"replication.factor": "3"}

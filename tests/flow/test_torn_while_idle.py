@@ -167,6 +167,7 @@ def test_a_broker_that_starts_again_before_the_first_batch_has_lost_nothing(clus
             mirror.stop_in_time()
 
 
+@pytest.mark.long
 def test_the_only_broker_loses_what_was_not_flushed_of_a_partition_that_an_operator_has_moved_on(
     cluster_a, topic, tmp_path
 ):

@@ -321,6 +321,7 @@ def test_a_partition_without_a_leader_is_left_out_and_the_next_epoch_is_free(
     assert acquire_writer(trio, name, TIMEOUT_MS).epoch == new.epoch + 1, "no transaction was left open"
 
 
+@pytest.mark.long
 def test_a_leader_that_falls_silent_inside_a_fence_keeps_its_own_partition_only(
     three: LabCluster, trio: Cluster, topic: Callable[..., str]
 ):

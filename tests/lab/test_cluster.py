@@ -176,6 +176,7 @@ def test_older_kafkas_run_too(version: str, topic_name: str) -> None:
         assert read(client, topic_name, 1) == [b"old"]
 
 
+@pytest.mark.long
 def test_brokers_with_zookeeper_come_back_from_a_kill_and_from_their_directory(tmp_path: Path, topic_name: str) -> None:
     place = tmp_path / "oldest"
     with start("oldest", version=OLDEST_KAFKA_VERSION, brokers=2, directory=place) as cluster:

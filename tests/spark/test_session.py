@@ -57,6 +57,7 @@ def test_crash_logs_of_java_lie_in_the_folder_of_the_run_which_is_open_to_its_us
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_shift_is_sent_once_an_executor_of_a_cluster_on_this_machine_listens_on_the_network():
     host = other_address()
     if is_loopback(host):
