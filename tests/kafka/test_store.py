@@ -236,6 +236,24 @@ def test_another_leader_after_the_newest_progress_leaves_what_followed_it_in_dou
     assert (log.store.torn, log.store.elected_since(HERE)) == ("", True)
 
 
+@pytest.mark.parametrize("owner", [False, True])
+def test_progress_that_was_restored_is_not_newer_than_the_election(owner: bool):
+    """Segments that were written behind it, and that nobody had read, stay lost."""
+    log = Log()
+    log.take(OLDER, NEWER)
+    log.store.follow()
+    if owner:
+        log.store._ownership = MINE
+    log.lose(1)
+    restored = replace(NEWER, restored=True)
+    log.take(restored)
+    log.store.follow()
+    assert (log.store.state.progress[HERE], log.store.elected_since(HERE)) == (restored, True)
+    log.take(NEWER)
+    log.store.follow()
+    assert not log.store.elected_since(HERE)
+
+
 def test_what_a_log_has_left_is_read_once_in_parts_and_what_comes_later_is_added():
     log = Log()
     log.take(OLDER, Stopped(generation=2, time_ms=1), NEWER, Stopped(generation=3, time_ms=1))

@@ -372,6 +372,7 @@ def test_the_format_on_the_topic_does_not_change():
         position=9,
         next_sequence=4,
         ahead=6,
+        restored=True,
         first=(3, 4),
         before=(9, 2, 3),
         inherited=CopiedBefore(0, 2, 1),

@@ -169,7 +169,7 @@ class Store:
         return this_moment().boot
 
     def elected_since(self, partition: TopicPartition) -> bool:
-        """Whether the topic has had another leader since the newest progress of a partition.
+        """Whether the topic has had another leader since the newest progress of a partition that was not restored.
 
         It may have lost what came behind that and had never been read here.
         """
@@ -264,7 +264,7 @@ class Store:
 
     def _take(self, entry: Entry) -> None:
         record = _apply(entry, self.state)
-        if isinstance(record, Progress):
+        if isinstance(record, Progress) and not record.restored:
             self._noted[record.partition] = entry.offset
 
     def _pass_over_batches(self) -> None:

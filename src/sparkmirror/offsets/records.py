@@ -162,6 +162,8 @@ class Progress:
         target_id: of the target topic, or "".
         settled: whether nothing was unacknowledged: ``position`` and ``next_sequence`` are exact.
         released: whether the lane that wrote it gave the partition back to the driver hereby, and writes no more of it.
+        restored: whether a driver has put it on record again after the topic had lost it: it vouches for no segments
+            but those that it told of before the loss.
         anew: as for `Segments`.
         reached: how far the target's log went when the last record was acknowledged, or when it was taken over.
         cut: the target offset at which a leader's log seemed to have been cut off below that, or `NO_OFFSET`.
@@ -195,6 +197,7 @@ class Progress:
     target_id: str = ""
     settled: bool = False
     released: bool = False
+    restored: bool = False
     anew: bool = False
     reached: Reached = UNKNOWN
     cut: int = NO_OFFSET
@@ -230,6 +233,7 @@ class Progress:
     def value(self) -> str:
         """The record's value."""
         ahead = {} if self.ahead == NO_OFFSET else {"ahead": self.ahead}
+        restored = {"restored": True} if self.restored else {}
         rows = {"first": self.first, "before": self.before, "inherited": self.inherited, "began": self.began}
         return json_text.write(
             {
@@ -247,6 +251,7 @@ class Progress:
                 "target_id": self.target_id,
                 "settled": self.settled,
                 "released": self.released,
+                **restored,
                 "anew": self.anew,
                 "reached": list(self.reached),
                 "cut": self.cut,
@@ -658,6 +663,7 @@ def _progress(name: list[Any], data: dict[str, Any]) -> Progress:
         target_id=sys.intern(text(data.get("target_id", ""))),
         settled=flag(data.get("settled", False)),
         released=flag(data["released"]),
+        restored=flag(data.get("restored", False)),
         anew=flag(data.get("anew", False)),
         reached=_reached(data["reached"]) if "reached" in data else UNKNOWN,
         cut=integer(data.get("cut", NO_OFFSET)),

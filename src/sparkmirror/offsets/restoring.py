@@ -5,7 +5,8 @@ Invariants:
     * What was removed before the loss, and is there again, is removed again.
     * Progress stays as it is: a lane writes newer progress meanwhile. What only that of an older epoch told of the map
       is written in its place, as a start does. Once nobody else writes, progress that is gone is there again too: of a
-      partition that stood still no lane has written any since.
+      partition that stood still no lane has written any since. It says that it was restored, so that nobody takes it
+      for newer than the loss: segments that its owner had not read stay lost.
 """
 
 from __future__ import annotations
@@ -96,10 +97,11 @@ def _progress(known: JournalState, left: JournalState) -> Iterator[Progress]:
     for partition, newest in known.progress.items():
         before = known.acknowledged.get(partition)
         if before is not None and left.acknowledged.get(partition) != before:
-            yield before
+            yield replace(before, restored=True)
         if left.progress.get(partition) != newest:
             sent = newest.sequence != NO_OFFSET
-            yield newest if sent else replace(newest, source=NO_OFFSET, target=NO_OFFSET)
+            there = newest if sent else replace(newest, source=NO_OFFSET, target=NO_OFFSET)
+            yield replace(there, restored=True)
 
 
 def _has(state: JournalState, record: MapRecord) -> bool:
