@@ -518,9 +518,23 @@ MUTANTS = (
     Mutant(
         "a run that copies nothing ends cleanly whatever its internal topic has lost",
         "flow/restoring.py",
-        "    ends = [] if opened.store.lacks else [opened.stopped()]",
+        "    ends = [opened.stopped()] if over and not opened.store.lacks else []",
         "    ends = [opened.stopped()]",
         ("tests/flow/test_restoring.py",),
+    ),
+    Mutant(
+        "progress that is put on record again hides what the internal topic has lost",
+        "kafka/store.py",
+        "        if isinstance(record, Progress) and not record.restored:",
+        "        if isinstance(record, Progress):",
+        ("tests/kafka/test_store.py",),
+    ),
+    Mutant(
+        "nobody is told that the internal topic of a settled flow still lacks entries of the offset map",
+        "flow/settling.py",
+        "        tell(text)",
+        "        pass",
+        ("tests/flow/test_settling_ends.py",),
     ),
     Mutant(
         "lanes believe the word of a run before theirs that comes late",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
-from sparkmirror.failover.doubt import candidates, decide, said_of
+from sparkmirror.failover.doubt import candidates, decide, note_lacks, said_of
 from sparkmirror.failover.look import PartitionState, with_doubt
+from sparkmirror.failover.operator import Operator
+from sparkmirror.failover.states import MAP_LACKS
 from sparkmirror.model import Reached, TopicPartition
 from sparkmirror.offsets.records import Stopped
 from sparkmirror.offsets.state import state_of
@@ -57,3 +60,22 @@ def test_a_topic_in_doubt_is_named_once():
     places = [TopicPartition("t", number) for number in (1, 0)]
     (text,) = said_of(places, "b->a")
     assert text.startswith("t, partitions 0, 1: a run of b->a did not end cleanly")
+
+
+class Notes:
+    """An operator of which only the facts are looked at."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Any] = {}
+
+    def note(self, **facts: Any) -> None:
+        self.facts |= facts
+
+
+def test_what_an_internal_topic_lacks_when_a_flow_is_settled_is_told_and_on_record():
+    operator, told = Notes(), list[str]()
+    note_lacks(cast("Operator", operator), [], told.append)
+    assert (operator.facts, told) == ({}, [])
+    note_lacks(cast("Operator", operator), ["the topic lacks something"], told.append)
+    assert told == ["the topic lacks something. So it is for groups that this operation moves"]
+    assert operator.facts == {MAP_LACKS: told}

@@ -16,7 +16,7 @@ from sparkmirror.failover.look import PartitionState, not_moved
 from sparkmirror.failover.moves import GroupMove, MovedPlace, as_they_stand
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.report import Report, as_dict, as_markdown
-from sparkmirror.failover.states import COMMITTING, FORGOTTEN, NOT_TAKEN, Kind, Step
+from sparkmirror.failover.states import COMMITTING, FORGOTTEN, MAP_LACKS, NOT_TAKEN, Kind, Step
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.ledger import Operation
@@ -221,6 +221,11 @@ def test_only_groups_that_have_their_offsets_are_called_moved(tmp_path):
     assert said["moved"]["groups"] == 1
     assert [group["moved"] for group in said["groups"]] == [True, False]
     assert "group later was not moved: too large" in said["troubles"]
+
+
+def test_what_the_internal_topic_still_lacks_of_the_offset_map_is_trouble(tmp_path):
+    text = "cluster b, the flow's topic has lost a part of the offset map"
+    assert report(tmp_path, operation(facts={MAP_LACKS: [text]})).troubles == (text,)
 
 
 @pytest.mark.parametrize(("has", "told"), [(6, "6"), (NO_OFFSET, "none")])

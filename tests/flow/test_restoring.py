@@ -142,6 +142,14 @@ def test_a_run_that_copies_nothing_has_no_clean_end_where_its_topic_still_lacks_
     assert "no clean end" in told.event.text
 
 
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_run_that_copies_nothing_has_no_clean_end_while_others_may_still_write(lost: bool):
+    topic = Topic()
+    topic.lacks = lost
+    assert [type(one) for one in last_records(opened_with(topic), over=False)] == ([Happened] if lost else [])
+    assert (topic.followed, topic.lacks, topic.written) == (True, lost, [])
+
+
 def test_a_run_that_has_lost_the_flow_is_told_by_nobody_but_the_refusal():
     topic = Topic()
     topic.failure = FencedError(code=90, name="PRODUCER_FENCED", cluster="b")

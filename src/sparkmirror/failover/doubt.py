@@ -11,12 +11,14 @@ its copy longer than it was then. What cannot be asked counts as longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.errors import BrokerError
+from sparkmirror.failover.operator import Operator
+from sparkmirror.failover.states import MAP_LACKS
 from sparkmirror.flow.opening import check_still_held
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import WORKING, observed
@@ -83,7 +85,7 @@ def decide(
     )
 
 
-def settle_held(sides: Sides, file: str, prove: Callable[[], None]) -> bool:
+def settle_held(sides: Sides, file: str, prove: Callable[[], None], tell: Callable[[str], None]) -> bool:
     """Has the target's logs read of the partitions of a flow that is held and that a run has left in doubt.
 
     Not of one that has lost its end: what was lost would be forgotten with what is on record of it.
@@ -92,6 +94,7 @@ def settle_held(sides: Sides, file: str, prove: Callable[[], None]) -> bool:
         sides: the flow and its clusters.
         file: the configuration file, for messages.
         prove: raises where the caller has lost its operation.
+        tell: as in `settle`.
 
     Returns:
         whether logs were read.
@@ -116,9 +119,27 @@ def settle_held(sides: Sides, file: str, prove: Callable[[], None]) -> bool:
             check_still_held(flow, known, (hold,))
             prove()
 
-        settle(flow, sides.target, file, SETTLE_SECONDS, only=whole, check=check)
+        settle(flow, sides.target, file, SETTLE_SECONDS, only=whole, check=check, tell=tell)
         sides.store.follow()
     return bool(whole)
+
+
+def note_lacks(operator: Operator, said: Sequence[str], tell: Callable[[str], None]) -> None:
+    """Tells what an internal topic still lacks when a flow is settled, and puts it on record for the report.
+
+    Args:
+        operator: who has the operation.
+        said: what `settle` has told.
+        tell: what the operator sees.
+
+    Raises:
+        SparkmirrorError: somebody else has the operation, or the target cannot be written to.
+    """
+    if said:
+        texts = [f"{text}. So it is for groups that this operation moves" for text in said]
+        for text in texts:
+            tell(text)
+        operator.note(**{MAP_LACKS: texts})
 
 
 def said_of(places: Collection[TopicPartition], flow: str) -> tuple[str, ...]:

@@ -167,8 +167,10 @@ class Failback:
     def _compared(self, operation: Operation) -> Comparison:
         """Compares when no transaction is open on the cluster that came back."""
         there, patience = operation.source, Options.of(operation.facts).timeout_s
-        if doubt.settle_held(self._forth, self._file, self._operator.prove):
+        lacks: list[str] = []
+        if doubt.settle_held(self._forth, self._file, self._operator.prove, lacks.append):
             self._tell(f"a run of {self._forth.flow.name} did not end cleanly: the logs of its copies were read")
+            doubt.note_lacks(self._operator, lacks, self._tell)
         epochs, ends = comparison.leader_epochs(self._forth), comparison.ends(self._forth)
         timeout_ms = self._forth.flow.admin_timeout_ms
         if still := open_below(self._forth.source, ends, 0, timeout_ms):

@@ -41,6 +41,7 @@ from sparkmirror.failover import (
 )
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
+from sparkmirror.failover.doubt import note_lacks
 from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
 from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
@@ -443,9 +444,12 @@ class Procedure:
     def _settle(self, torn: Sequence[TopicPartition]) -> None:
         """Has the target's own logs read, and puts on record where each partition stands."""
         flow, target = self._sides.flow, self._sides.target
-        unsettled = settle(flow, target, self._file, SETTLE_SECONDS, torn, check=self._check_hold)
+        lacks: list[str] = []
+        check = self._check_hold
+        unsettled = settle(flow, target, self._file, SETTLE_SECONDS, torn, check=check, tell=lacks.append)
         rows = [[*place, why] for place, why in sorted(unsettled.items())]
         self._operator.note(**{UNSETTLED: rows})
+        note_lacks(self._operator, lacks, self._tell)
         self._store.follow()
 
     def _check_hold(self, state: JournalState) -> None:

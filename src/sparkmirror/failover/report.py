@@ -23,6 +23,7 @@ from sparkmirror.failover.plan import some
 from sparkmirror.failover.states import (
     FENCE,
     FORGOTTEN,
+    MAP_LACKS,
     NOT_TAKEN,
     STRANGE,
     UNSETTLED,
@@ -104,6 +105,7 @@ class Report:
         if self.operation.step == Step.ABANDONED.name:
             return tuple(found)
         found += [f"{topic}-{number}: {why}" for topic, number, why in facts.get(UNSETTLED, [])]
+        found += facts.get(MAP_LACKS, [])
         hindered = {move.group: move.hindrance for move in self.moves if move.hindrance}
         came = [group for group in facts.get("active", []) if group not in hindered]
         found += [f"group {group} got members on the target meanwhile" for group in came]

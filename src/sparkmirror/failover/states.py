@@ -107,6 +107,11 @@ UNSETTLED = "unsettled"
 """The fact that has the partitions of the source of which nobody could find out how far they are copied, and why."""
 
 
+MAP_LACKS = "map_lacks"
+"""The fact that has what the flow's internal topic still lacks of the offset map, as it was told when the operation had
+put on record where the partitions stand: a line for each topic, for people."""
+
+
 MOVED, MOVED_BEFORE = "moved", "moved_before"
 """The facts that have the groups that the operation has moved, and those that earlier ones have moved to where
 applications are, since the flow is held: what is on record of these at the source is older."""

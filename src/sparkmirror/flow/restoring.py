@@ -29,18 +29,22 @@ WAIT_SECONDS = 30.0
 """So long something lost is waited for that is not acknowledged yet, before that is told."""
 
 
-def last_records(opened: Opened) -> list[Record]:
+def last_records(opened: Opened, *, over: bool = True) -> list[Record]:
     """What a run writes last that has copied nothing, and of which nobody else writes: a clean end.
 
     Where the internal topic has lost what this run has read, and does not take it again, an event in place of that.
+
+    Args:
+        opened: what its opening gave.
+        over: whether nobody else writes any more; there is no clean end else.
 
     Raises:
         FencedError: another run has the flow.
         SparkmirrorError: the topic cannot be read.
     """
     opened.store.follow()
-    told = Restoring(opened).end(over=True)
-    ends = [] if opened.store.lacks else [opened.stopped()]
+    told = Restoring(opened).end(over=over)
+    ends = [opened.stopped()] if over and not opened.store.lacks else []
     return [*(Happened(partition=FLOW, event=event) for event in told), *ends]
 
 

@@ -5,9 +5,10 @@ nobody knows whether they arrived: whoever may still write them is fenced, and t
 (`flow.resuming`). Then positions and a clean end go on record, and the offset map is exact up to them.
 
 Invariants: nothing is copied; a partition that cannot be settled in time is named, and the end is not called clean
-then. Only partitions that the flow copies, and whose copies exist, are waited for. What is on record of the others
-stays in doubt: the next start that has to do with them reads the target's logs. Where only some are asked about, what
-is on record of the others stays as it is, and none is waited for whose copy has no leader.
+then. An internal topic that has lost what was read of it, and does not take that again, is told of. Only partitions
+that the flow copies, and whose copies exist, are waited for. What is on record of the others stays in doubt: the next
+start that has to do with them reads the target's logs. Where only some are asked about, what is on record of the others
+stays as it is, and none is waited for whose copy has no leader.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sparkmirror.flow.takeover import Takeover
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.records import Stopped
+from sparkmirror.offsets.records import Happened, Stopped
 from sparkmirror.offsets.state import JournalState
 
 _POLL_SECONDS = 0.5
@@ -42,6 +43,7 @@ def settle(
     *,
     only: Collection[TopicPartition] | None = None,
     check: Callable[[JournalState], None] = lambda _known: None,
+    tell: Callable[[str], None] = lambda _text: None,
 ) -> dict[TopicPartition, str]:
     """Takes the flow, and puts on record where each partition stands.
 
@@ -53,6 +55,8 @@ def settle(
         doubted: source partitions of which the target's log is read though the flow ended in order.
         only: source partitions that are asked about; None for all.
         check: as in `open_without_source`.
+        tell: gets what is the matter with the internal topic, where that has lost entries of the offset map meanwhile
+            that could not be put there again, and what follows.
 
     Returns:
         the partitions that are not settled, and why; but for those that are not waited for.
@@ -81,11 +85,29 @@ def settle(
         if not awaited or time.monotonic() + _POLL_SECONDS > deadline:
             break
         time.sleep(_POLL_SECONDS)
-    if not awaited:
-        ends = last_records(opened)
-        whole = not doubtful and not left
-        opened.store.write([replace(one, exact_after=0) if whole and isinstance(one, Stopped) else one for one in ends])
+    for text in write_last(opened, over=not awaited, whole=not doubtful and not left):
+        tell(text)
     return {place: found.waiting[place].reason for place in awaited}
+
+
+def write_last(opened: Opened, *, over: bool, whole: bool) -> tuple[str, ...]:
+    """Writes what goes on record last.
+
+    Args:
+        opened: what the opening gave.
+        over: whether nobody else writes any more: no partition is waited for.
+        whole: whether nothing that an earlier run has left stays in doubt.
+
+    Returns:
+        what the internal topic still lacks, and what follows.
+
+    Raises:
+        FencedError: another run has the flow.
+        SparkmirrorError: the topic cannot be read or written to.
+    """
+    ends = last_records(opened, over=over)
+    opened.store.write([replace(one, exact_after=0) if whole and isinstance(one, Stopped) else one for one in ends])
+    return tuple(one.event.text for one in ends if isinstance(one, Happened))
 
 
 def _that_answer(
