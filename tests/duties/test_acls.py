@@ -210,11 +210,12 @@ def test_what_others_have_put_on_record_is_not_removed(flow: FlowConfig, monkeyp
             "DENY ALTER mallory cluster kafka-cluster",
         )
     ]
-    store = SimpleNamespace(
+    store: Any = SimpleNamespace(
         follow=lambda: None, state=SimpleNamespace(progress={}, acls={str(n): r for n, r in enumerate(records)})
     )
     flow = replace(flow, acls=AclSync(remove=True))
-    sides: Any = SimpleNamespace(flow=flow, source=None, target=None, store=store)
+    nothing: Any = None
+    sides = Sides(flow=flow, source=nothing, target=nothing, store=store)
     monkeypatch.setattr("sparkmirror.duties.acls.acls.describe_acls", lambda *_: frozenset())
     monkeypatch.setattr("sparkmirror.duties.acls.admin.list_topics", lambda *_: {})
     removed, note = decide(observe(sides))

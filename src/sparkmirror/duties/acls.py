@@ -215,7 +215,7 @@ def _others(sides: Sides, source: frozenset[AclBinding], bindings: frozenset[Acl
     named |= {
         one.name for binding in bindings if _is_of_topic(binding) for one in acl_translation.origins(flow, binding)
     }
-    begun = {place.topic for place in sides.store.state.progress} if sides.store is not None else ()
+    begun = {place.topic for place in sides.progress}
     pairs = [
         (here, there) for here, there, rival in topics.targets(flow, topics.wanted(flow, named), begun) if not rival
     ]

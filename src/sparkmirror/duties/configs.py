@@ -184,7 +184,7 @@ def observe(sides: Sides) -> Observed:
     flow, source, target, timeout_ms = sides.flow, sides.source, sides.target, sides.flow.admin_timeout_ms
     chosen = choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
     existing = admin.list_topics(target, timeout_ms=timeout_ms)
-    begun = {place.topic for place in sides.store.state.progress} if sides.store is not None else ()
+    begun = {place.topic for place in sides.progress}
     ours = ((here, there) for here, there, rival in targets(flow, chosen, begun) if rival is None)
     named = [(here, there) for here, there in ours if there in existing]
     others = of_others(sides, named, existing)

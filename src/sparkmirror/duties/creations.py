@@ -47,9 +47,8 @@ class TopicCreations:
             ConfigError: an expression of the flow cannot be used.
             LinkError: one of the clusters cannot be asked.
         """
-        seen, store = observe(self._sides.flow, self._sides.source, self._sides.target), self._sides.store
-        begun = () if store is None else store.state.progress
-        self.observed = replace(seen, begun=frozenset(place.topic for place in begun))
+        seen = observe(self._sides.flow, self._sides.source, self._sides.target)
+        self.observed = replace(seen, begun=frozenset(place.topic for place in self._sides.progress))
         return decide(self.observed)
 
     def apply(self, actions: Sequence[Action]) -> tuple[Result, ...]:

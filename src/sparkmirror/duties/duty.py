@@ -9,7 +9,7 @@ in memory only what a look can find again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -18,7 +18,8 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import Alias
+from sparkmirror.model import Alias, TopicPartition
+from sparkmirror.offsets.records import Progress
 
 
 class Sign(Enum):
@@ -95,6 +96,11 @@ class Sides:
     target: Cluster
     store: Store | None
     prove: Callable[[], None] = lambda: None
+
+    @property
+    def progress(self) -> Mapping[TopicPartition, Progress]:
+        """How far the flow's partitions have come, as it is on record; nothing before the flow's first start."""
+        return {} if self.store is None else self.store.state.progress
 
 
 class Duty(Protocol):

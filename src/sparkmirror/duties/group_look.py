@@ -196,7 +196,7 @@ class GroupLook:
 
     def _of_these_topics(self, maps: dict[TopicPartition, OffsetMap]) -> dict[TopicPartition, OffsetMap]:
         """The maps of topics that are still there: that of another topic of the name says nothing of its offsets."""
-        known = {} if self._sides.store is None else self._sides.store.state.progress
+        known = self._sides.progress
         told = {place: known[place].topic_id for place in maps if place in known and known[place].topic_id}
         timeout_ms = self._sides.flow.admin_timeout_ms
         ids = ids_of_topics(self._sides.source, {place.topic for place in told}, timeout_ms) if told else {}

@@ -397,7 +397,7 @@ def found_ends(sides: Sides, *, homeward: bool, timeout_ms: int) -> Results[Topi
 def _copied(sides: Sides, *, homeward: bool, timeout_ms: int) -> list[TopicPartition]:
     """The partitions that the flow copies; the arguments are those of `source_ends`."""
     flow, listed = sides.flow, admin.list_topics(sides.source, timeout_ms=timeout_ms)
-    begun = sides.store.state.progress if homeward and sides.store is not None else ()
+    begun = sides.progress if homeward else {}
     return [place for place in topics.places(flow, listed, begun) if not topics.is_heartbeats(flow, place.topic)]
 
 
