@@ -8,6 +8,7 @@ import pytest
 
 from sparkmirror.config import FlowConfig, PolicyChoice, PolicyKind
 from sparkmirror.duties.missing_topics import Action, AddPartitions, CreateTopic, Observed, Skip, decide
+from sparkmirror.duties.topics import Begun
 from sparkmirror.kafka.configs import ConfigEntry, ConfigSource
 from sparkmirror.model import Alias, TopicPartition
 from sparkmirror.naming import DefaultReplicationPolicy
@@ -100,9 +101,18 @@ def test_a_target_topic_belongs_to_one_source_topic(monkeypatch: pytest.MonkeyPa
         reason="orders is copied to all already: exclude one of the two with topics.exclude",
     )
     assert [str(here) for here, _ in replace(observed, target={"all": topic_of(1)}).pairs] == ["orders-0"]
-    begun = replace(observed, target={"all": topic_of(1)}, begun=frozenset({"payments"}))
+    names = frozenset({"payments"})
+    begun = replace(observed, target={"all": topic_of(1)}, begun=Begun(names, names))
     assert [str(here) for here, _ in begun.pairs] == ["payments-0"], "a topic that comes later takes no name away"
     assert [action.source for action in decide(begun)] == ["orders"]
+    left_out = replace(begun, source={"orders": topic_of(1)})
+    (skip,) = decide(left_out)
+    assert isinstance(skip, Skip)
+    assert skip.reason.startswith("all is the copy of payments, which the flow does not copy any more: exclude orders ")
+    assert left_out.pairs == (), "nor does it where the file leaves out by now what was copied"
+    (created,) = decide(replace(left_out, target={}, begun=Begun(names)))
+    assert isinstance(created, CreateTopic)
+    assert created.source == "orders", "a copy that was deleted holds no name"
 
 
 def test_pairs_are_the_partitions_that_both_sides_have() -> None:

@@ -215,11 +215,11 @@ def _others(sides: Sides, source: frozenset[AclBinding], bindings: frozenset[Acl
     named |= {
         one.name for binding in bindings if _is_of_topic(binding) for one in acl_translation.origins(flow, binding)
     }
-    begun = {place.topic for place in sides.progress}
+    target = admin.list_topics(sides.target, sorted(copies), flow.admin_timeout_ms)
+    begun = topics.begun_in(flow, sides.progress, target)
     pairs = [
         (here, there) for here, there, rival in topics.targets(flow, topics.wanted(flow, named), begun) if not rival
     ]
-    target = admin.list_topics(sides.target, sorted(copies), flow.admin_timeout_ms)
     return of_others(sides, [pair for pair in pairs if pair[1] in copies], target)
 
 

@@ -21,7 +21,7 @@ from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.notes import Notes
 from sparkmirror.duties.own_copies import NotOurs, of_others
 from sparkmirror.duties.properties import Wish, wish
-from sparkmirror.duties.topics import choose, targets
+from sparkmirror.duties.topics import begun_in, choose, targets
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -184,7 +184,7 @@ def observe(sides: Sides) -> Observed:
     flow, source, target, timeout_ms = sides.flow, sides.source, sides.target, sides.flow.admin_timeout_ms
     chosen = choose(flow, admin.list_topics(source, timeout_ms=timeout_ms))
     existing = admin.list_topics(target, timeout_ms=timeout_ms)
-    begun = {place.topic for place in sides.progress}
+    begun = begun_in(flow, sides.progress, existing)
     ours = ((here, there) for here, there, rival in targets(flow, chosen, begun) if rival is None)
     named = [(here, there) for here, there in ours if there in existing]
     others = of_others(sides, named, existing)

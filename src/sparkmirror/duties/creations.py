@@ -14,7 +14,7 @@ from dataclasses import replace
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Result, Sides
 from sparkmirror.duties.missing_topics import Action, AddPartitions, CreateTopic, Observed, Skip, decide
-from sparkmirror.duties.topics import choose, homeward, remote_topic
+from sparkmirror.duties.topics import begun_in, choose, homeward, remote_topic
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
@@ -48,7 +48,7 @@ class TopicCreations:
             LinkError: one of the clusters cannot be asked.
         """
         seen = observe(self._sides.flow, self._sides.source, self._sides.target)
-        self.observed = replace(seen, begun=frozenset(place.topic for place in self._sides.progress))
+        self.observed = replace(seen, begun=begun_in(self._sides.flow, self._sides.progress, seen.target))
         return decide(self.observed)
 
     def apply(self, actions: Sequence[Action]) -> tuple[Result, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Change, Sign
 from sparkmirror.duties.properties import at_creation
-from sparkmirror.duties.topics import remote_topic, targets
+from sparkmirror.duties.topics import NOTHING_BEGUN, Begun, remote_topic, targets
 from sparkmirror.kafka.admin import BROKER_DEFAULT, NewTopic, TopicDescription
 from sparkmirror.kafka.configs import ConfigEntry
 from sparkmirror.model import Alias, FlowName, TopicPartition
@@ -39,7 +39,7 @@ class Observed:
         configs: properties of those source topics that the target lacks.
         unreadable: why there are none, for some of them.
         known_properties: the topic properties that the target's brokers know; empty when it has no topic to ask about.
-        begun: the source topics of which copies have begun, as far as that is known.
+        begun: the source topics of which copies have begun, as far as that is known when the round begins.
     """
 
     flow: FlowConfig
@@ -49,7 +49,7 @@ class Observed:
     configs: Mapping[str, Mapping[str, ConfigEntry]] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
     known_properties: frozenset[str] = frozenset()
-    begun: frozenset[str] = frozenset()
+    begun: Begun = NOTHING_BEGUN
 
     @property
     def pairs(self) -> tuple[tuple[TopicPartition, TopicPartition], ...]:
@@ -185,6 +185,11 @@ def creation(cluster: Alias, topic: NewTopic, *, before: Sequence[str] = (), aft
 
 
 def _obstacle(observed: Observed, source: str, target: str, rival: str | None) -> str:
+    if rival is not None and rival not in observed.source:
+        return (
+            f"{target} is the copy of {rival}, which the flow does not copy any more: exclude {source} too with "
+            f"topics.exclude; or, where nobody needs these records, delete {target}, which is created again then"
+        )
     if rival is not None:
         return f"{rival} is copied to {target} already: exclude one of the two with topics.exclude"
     if target in observed.target:

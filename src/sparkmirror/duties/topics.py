@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.kafka.admin import TopicDescription
+from sparkmirror.kafka.topic_ids import in_hexadecimal
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import Decision, append_filter, homeward_original, policy_for, should_replicate, topic_filter
-from sparkmirror.offsets.records import FlowRecord
+from sparkmirror.offsets.records import FlowRecord, Progress
 
 
 def choose(flow: FlowConfig, topics: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
@@ -184,20 +186,69 @@ def _decisions(flow: FlowConfig, names: Iterable[str]) -> Iterator[tuple[str, De
     return ((name, should_replicate(name, flow, policy, chosen)) for name in ordered)
 
 
+class Begun(NamedTuple):
+    """Source topics of which copies have begun, whether the flow copies them still or not.
+
+    Attributes:
+        topics: all of them.
+        there: those whose copies are on the target, and are the topics that the flow has copied to.
+    """
+
+    topics: frozenset[str] = frozenset()
+    there: frozenset[str] = frozenset()
+
+
+NOTHING_BEGUN = Begun()
+
+
+def begun_in(
+    flow: FlowConfig, progress: Mapping[TopicPartition, Progress], target: Mapping[str, TopicDescription]
+) -> Begun:
+    """Whose copies have begun; homeward topics lead to the target's own ones, and hold no name.
+
+    Args:
+        flow: the flow.
+        progress: of its partitions, as it is on record.
+        target: topics of the target.
+    """
+    ids: dict[str, set[str]] = {}
+    for place, one in progress.items():
+        ids.setdefault(place.topic, set()).add(one.target_id)
+    copies = {name: remote_topic(flow, name) for name in ids if not is_homeward(flow, name)}
+    there = {
+        name
+        for name, copy in copies.items()
+        if copy in target and _is_one_of(in_hexadecimal(target[copy].topic_id), ids[name])
+    }
+    return Begun(frozenset(copies), frozenset(there))
+
+
 def targets(
-    flow: FlowConfig, sources: Iterable[str], begun: Container[str] = ()
+    flow: FlowConfig, sources: Iterable[str], begun: Begun = NOTHING_BEGUN
 ) -> Iterator[tuple[str, str, str | None]]:
     """Each source topic with its name on the target, and the source topic that has that name already, or None.
 
     Args:
         flow: the flow.
         sources: names of source topics.
-        begun: those of which copies have begun: no other one takes the name from them.
+        begun: those of which copies have begun: no other one takes the name from them, nor, while the copy is there,
+            from one that is not among the sources any more.
     """
-    policy = policy_for(flow.policy, flow.source.alias)
-    named = [(source, policy.format_remote_topic(flow.source.alias, source)) for source in sorted(sources)]
+    policy, ours = policy_for(flow.policy, flow.source.alias), set(sources)
+    named = [(name, policy.format_remote_topic(flow.source.alias, name)) for name in sorted(ours | begun.there)]
     owners: dict[str, str] = {}
-    for source, target in sorted(named, key=lambda pair: pair[0] not in begun):
-        owners.setdefault(target, source)
-    for source, target in named:
-        yield source, target, None if owners[target] == source else owners[target]
+    for name, target in sorted(named, key=lambda pair: _rank(pair[0], ours, begun)):
+        owners.setdefault(target, name)
+    for name, target in named:
+        if name in ours:
+            yield name, target, None if owners[target] == name else owners[target]
+
+
+def _is_one_of(topic_id: str, known: Container[str]) -> bool:
+    """Whether a topic is one that the flow has copied to, as far as the ids tell."""
+    return topic_id in known or "" in known or not topic_id
+
+
+def _rank(name: str, ours: Container[str], begun: Begun) -> tuple[bool, bool, bool]:
+    """The least has the name."""
+    return name not in begun.there, name not in begun.topics, name not in ours

@@ -92,7 +92,7 @@ def look(flow: FlowConfig, topic: str) -> Seen:
         targets = admin.list_topics(sides.target, timeout_ms=flow.admin_timeout_ms)
         homeward = {name: found[name] for name in topics.homeward(flow, found)}
         known = record(sides)
-        begun = frozenset(place.topic for place in known.progress) if known is not None else frozenset[str]()
+        begun = topics.NOTHING_BEGUN if known is None else topics.begun_in(flow, known.progress, targets)
         observed = Observed(
             flow=flow, source=topics.choose(flow, found), homeward=homeward, target=targets, begun=begun
         )
