@@ -39,6 +39,18 @@ def test_what_is_cut_off_leaves_the_points_before(steps, data):
     assert (holes.records, holes.offsets) == left[-1]
 
 
+def test_a_row_that_stands_for_any_number_of_points_is_cut_and_thinned_without_them():
+    """Who forges one would have a takeover or a driver run out of memory else."""
+    holes = Holes(2**40, 2**41, b"\x01\x05" + b"\x80" * 5 + b"\x20")  # 2**40 times: one record, one hole
+    check(holes)
+    left = cut(holes, 2**40 + 1)
+    assert (left.records, left.offsets) == (2**39, 2**40)
+    check(left)
+    thinned = thin(holes, 64)
+    check(thinned)
+    assert (thinned.records, thinned.offsets, thinned.thinned) == (holes.records, holes.offsets, True)
+
+
 @given(_steps, st.integers(0, 2**40), st.integers(0, 2**40))
 def test_what_was_packed_is_what_a_plain_reader_finds(steps, count, offset):
     points = line(steps)

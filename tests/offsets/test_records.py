@@ -309,6 +309,21 @@ def test_garbage_is_a_value_error_and_nothing_else(key: str, value: str):
         assert "not a record of an internal topic" in str(failure)  # noqa: PT017  # most garbage is one, some is a later kind
 
 
+@pytest.mark.parametrize(
+    ("records", "packed"),
+    [(2**31 - 1, "AQX/////Bw=="), (2**31, "AQWAgICACA=="), (2**40, "AQWAgICAgCA=")],
+    ids=["as many as there are sequence numbers", "one more", "any number"],
+)
+def test_a_block_has_no_more_records_than_an_epoch_has_sequence_numbers(records: int, packed: str):
+    """A row stands for as many points as it says; what no mirror can have written is told before it is used."""
+    value = json.dumps({"v": 1, "source": 1, "last": [records, 2 * records], "holes": packed})
+    if records < SEQUENCES:
+        assert isinstance(parse('["segments","t",0,1,1,1]', value), Segments)
+        return
+    with pytest.raises(ValueError, match="more records than an epoch has sequence numbers"):
+        parse('["segments","t",0,1,1,1]', value)
+
+
 def test_the_end_of_an_epoch_is_a_target_of_null():
     here = Targets(
         partition=TopicPartition("t", 0), writer=Writer(producer_id=1, epoch=0), sequence=4, target=NO_OFFSET

@@ -41,6 +41,9 @@ _CUT_OFF = "holes of the offset map are cut off"
 _TOO_LARGE = "holes of the offset map have a number that is too large"
 _NO_HOLE = "holes of the offset map have a row without a hole"
 
+_MOST = 1 << 18
+"""Points that a thinned block has at most, whatever its rows say how many they are."""
+
 _DECODED = 32
 """Blocks whose rows are kept decoded; each is at most some hundred kilobytes."""
 
@@ -136,22 +139,29 @@ def cut(holes: Holes, offsets: int) -> Holes:
     if not holes.packed or holes.offsets < offsets:
         return holes
     rows = unpack(holes.packed)
-    records = np.repeat(rows.records, rows.repeats)
-    counts = np.concatenate([np.zeros(1, np.int64), np.cumsum(records)])
-    reached = np.concatenate([np.zeros(1, np.int64), np.cumsum(records + np.repeat(rows.holes, rows.repeats))])
-    stay = reached < offsets
-    return pack(counts[stay], reached[stay], thinned=holes.thinned)
+    begun = rows.offsets < offsets
+    records, gaps = rows.records[begun], rows.holes[begun]
+    # Row by row, and not point by point: a row may stand for as many as it says.
+    repeats = np.minimum(rows.repeats[begun], (offsets - 1 - rows.offsets[begun]) // (records + gaps))
+    stay = repeats > 0
+    records, gaps, repeats = records[stay], gaps[stay], repeats[stay]
+    if not len(records):
+        return NO_HOLES
+    counted = int(records @ repeats)
+    return Holes(counted, counted + int(gaps @ repeats), _encode_rows(records, gaps, repeats), holes.thinned)
 
 
 def thin(holes: Holes, less: int) -> Holes:
-    """Leaves one of so many points, evenly; the first one and the last one stay."""
+    """Leaves one of so many points, evenly, and `_MOST` at most; the first one and the last one stay."""
     rows = unpack(holes.packed)
     until = np.cumsum(rows.repeats)
     every = int(until[-1])
-    points = max(2, (every + 1) // less)
+    points = max(2, min(_MOST, (every + 1) // less))
     if every + 1 <= points:
         return holes
-    wanted = np.arange(points - 1) * every // (points - 1)
+    step, rest = divmod(every, points - 1)
+    place = np.arange(points - 1)
+    wanted = place * step + place * rest // (points - 1)
     row = np.searchsorted(until, wanted, side="right")
     turn = wanted - (until[row] - rows.repeats[row])
     counts = np.append(rows.counts[row] + turn * rows.records[row], holes.records)

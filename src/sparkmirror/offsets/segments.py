@@ -268,6 +268,8 @@ def _holes(data: dict[str, Any]) -> Holes:
     packed = binascii.a2b_base64(data["holes"], strict_mode=True)
     holes = Holes(count(records), count(offsets), packed, flag(data.get("thinned", False)))
     check(holes)
+    if holes.records >= SEQUENCES:
+        raise ValueError("holes of the offset map have more records than an epoch has sequence numbers")
     return holes
 
 
