@@ -183,3 +183,31 @@ def test_a_long_value_is_refused_by_its_key_unless_it_is_one_of_certificates(tmp
         for key in ("ssl.truststore.certificates", "A.ssl.keystore.certificate.chain"):
             assert len(providers.resolve(entry(key, raw))) > 65_536
     assert len(providers.resolve(entry("A->B.topics", "y" * 65_536))) == 65_536
+
+
+CLUSTERS = (
+    "clusters = A, B, ${{file:{0}/s.properties:password}}\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted", "said"),
+    [
+        (["A->X.enabled = true"], {}, r"clusters: 'A, B, \$\{file:.*s\.properties:password\}'"),
+        (["A->B.enabled = true"], {"clusters": ["X"]}, "it has A, B, what a config provider gives"),
+        (["A->B.enabled = false"], {}, "set A->B.enabled = true"),
+    ],
+)
+def test_a_name_of_a_cluster_that_a_provider_gives_is_listed_by_no_error(secrets, load_lines, lines, wanted, said):
+    """Somebody has named the key of a secret there."""
+    with pytest.raises(ConfigError, match=said) as caught:
+        load_lines(*PROVIDERS, *lines, base=CLUSTERS.format(secrets), **wanted)
+    assert CANARY not in str(caught.value)
+
+
+def test_such_a_name_is_suggested_by_no_warning(secrets, load_lines):
+    base = CLUSTERS.format(secrets).replace("A, B, ", "").replace("}", "}, A, B", 1)
+    lines = ("A->B.enabled = true", "emit.heartbeats.enabled = false", f"{CANARY[:-1]}.bootstrap.servers = c:1")
+    warned = "\n".join(load_lines(*PROVIDERS, *lines, "max.poll.records = 5", base=base).warnings)
+    assert "write A.max.poll.records" in warned
+    assert CANARY not in warned

@@ -92,10 +92,12 @@ def _open_properties(file: PropertiesFile) -> Opened:
     aliases = mirror_maker.read_aliases(file, providers.resolve)
     enabled = mirror_maker.enabled_flows(file, aliases, providers.resolve)
     keys = dict(mirror_maker.connector_entries(file, aliases))
-    example = "->".join(aliases[:2]) if len(aliases) > 1 else "A->B"
+    shown = mirror_maker.shown_aliases(file, aliases)
+    example = "->".join(shown[:2]) if len(shown) > 1 else "A->B"
     return Opened(
         file=file.file,
         aliases=aliases,
+        shown=shown,
         flows={flow: keys[flow] for flow in enabled},
         idle={flow: flat for flow, flat in keys.items() if flow not in enabled},
         pulses=mirror_maker.pulse_pairs(file, aliases, providers.resolve),

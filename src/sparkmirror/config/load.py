@@ -94,9 +94,10 @@ def _select(opened: Sequence[Opened], file: str, clusters: Sequence[str], flow: 
     aliases = list(dict.fromkeys(alias for one in opened for alias in one.aliases))
     unknown = [name for name in clusters if name not in aliases]
     if unknown:
-        raise ConfigError(
-            file=file, key="clusters", reason=f"does not list {unknown[0]!r}", remedy=f"it has {', '.join(aliases)}"
-        )
+        shown = list(dict.fromkeys(a for one in opened for a in (one.aliases if one.shown is None else one.shown)))
+        more = [] if len(shown) == len(aliases) else ["what a config provider gives"]
+        remedy = f"it has {', '.join([*shown, *more])}"
+        raise ConfigError(file=file, key="clusters", reason=f"does not list {unknown[0]!r}", remedy=remedy)
     if not enabled:
         raise ConfigError(file=file, key="", reason="no flow is enabled", remedy=opened[0].enable)
     chosen = [name for name in enabled if not clusters or name.target in clusters]

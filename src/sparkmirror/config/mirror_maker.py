@@ -16,7 +16,7 @@ Beyond MirrorMaker 2, any client key works as ``A.x`` for all roles, not only se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from sparkmirror.config.entries import Entry, Reader, Resolve
 from sparkmirror.config.keys import FLOW, OF_POLICY, OLD_NAMES, ROLES, SECURITY
@@ -62,6 +62,18 @@ def read_aliases(file: PropertiesFile, resolve: Resolve) -> tuple[Alias, ...]:
     return tuple(dict.fromkeys(Alias(name) for name in names))
 
 
+def shown_aliases(file: PropertiesFile, aliases: Collection[Alias]) -> tuple[Alias, ...]:
+    """Those of the clusters whose names messages may list: a config provider may have given a secret for a name.
+
+    Args:
+        file: where ``clusters`` stands, if it does.
+        aliases: what it lists, with its references replaced.
+    """
+    entry = file.entries.get("clusters")
+    written = aliases if entry is None else {part.strip() for part in entry.raw.split(",")}
+    return tuple(alias for alias in aliases if alias in written)
+
+
 def enabled_flows(file: PropertiesFile, aliases: tuple[Alias, ...], resolve: Resolve) -> tuple[FlowName, ...]:
     """The flows that the file enables, in the order of its clusters.
 
@@ -72,7 +84,7 @@ def enabled_flows(file: PropertiesFile, aliases: tuple[Alias, ...], resolve: Res
     known = {flow_prefix(flow) + "enabled" for flow in pairs(aliases)}
     for key, entry in file.entries.items():
         if ARROW in key and key.endswith(".enabled") and key not in known:
-            _refuse_stray(key, entry, reader, aliases)
+            _refuse_stray(key, entry, reader, aliases, file.entries["clusters"])
     return tuple(flow for flow in pairs(aliases) if reader.boolean(flow_prefix(flow) + "enabled", default=False))
 
 
@@ -117,7 +129,7 @@ def flows_of(key: str, aliases: tuple[Alias, ...]) -> Iterator[FlowName]:
                 yield FlowName(source=Alias(source), target=alias)
 
 
-def _refuse_stray(key: str, entry: Entry, reader: Reader, aliases: tuple[Alias, ...]) -> None:
+def _refuse_stray(key: str, entry: Entry, reader: Reader, aliases: tuple[Alias, ...], clusters: Entry) -> None:
     """Refuses an enabled flow that cannot run; keys such as ``A->B.emit.heartbeats.enabled`` are not meant."""
     source, _, target = key.removesuffix(".enabled").partition(ARROW)
     if any(flows_of(key, aliases)) or key.endswith(_OTHER_SWITCHES):
@@ -127,7 +139,8 @@ def _refuse_stray(key: str, entry: Entry, reader: Reader, aliases: tuple[Alias, 
     if source == target and source in aliases:
         raise entry.wrong("is a flow from a cluster to itself", "name two clusters")
     named = " and ".join(repr(name) for name in (source, target) if name not in aliases)
-    raise entry.wrong(f"names {named}, which clusters does not list", f"clusters: {', '.join(aliases)}")
+    listed = clusters.shown if "${" in clusters.raw else ", ".join(aliases)
+    raise entry.wrong(f"names {named}, which clusters does not list", f"clusters: {listed}")
 
 
 def connector_entries(

@@ -15,7 +15,7 @@ from functools import lru_cache
 from sparkmirror.config import layers
 from sparkmirror.config.entries import Entry
 from sparkmirror.config.keys import CLASSES, FILE, FLOW, OLD_NAMES, PREFIXES, ROLES, WORKER, Key, Status, find
-from sparkmirror.config.mirror_maker import ARROW, EVERYWHERE, flow_prefix, flows_of
+from sparkmirror.config.mirror_maker import ARROW, EVERYWHERE, flow_prefix, flows_of, shown_aliases
 from sparkmirror.config.properties import PropertiesFile
 from sparkmirror.model import Alias
 
@@ -60,7 +60,8 @@ class Finding:
 
 def notices(file: PropertiesFile, aliases: tuple[Alias, ...]) -> tuple[str, ...]:
     """The lines about a file's keys."""
-    findings = [finding for key in file.entries for finding in _judge(key, aliases)]
+    shown = shown_aliases(file, aliases)
+    findings = [finding for key in file.entries for finding in _judge(key, aliases, shown)]
     lines = _lines(findings)
     if file.duplicates:
         lines.append(f"given more than once, the last one counts: {', '.join(file.duplicates)}")
@@ -105,7 +106,7 @@ def shadow_notices(file: str, flat: Mapping[str, Entry], prefix: str) -> Iterato
         yield f"{file}: as in MirrorMaker 2, {told}"
 
 
-def _judge(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
+def _judge(key: str, aliases: tuple[Alias, ...], shown: tuple[Alias, ...]) -> Iterator[Finding]:
     flow = next(flows_of(key, aliases), None)
     scope, _, provider = key.partition(_PROVIDERS)
     if provider and scope:
@@ -116,11 +117,11 @@ def _judge(key: str, aliases: tuple[Alias, ...]) -> Iterator[Finding]:
     elif ARROW in key:
         yield Finding(key=key, what=Kind.STRAY)
     elif key in FLOW or key in FILE:
-        yield from _judge_top(key, aliases)
+        yield from _judge_top(key, shown)
     else:
         # The longest alias that fits: with the clusters eu and eu.west, eu.west.x is a key of eu.west.
         alias = max((alias for alias in aliases if key.startswith(f"{alias}.")), key=len, default=None)
-        yield from _judge_cluster(key, key.removeprefix(f"{alias}."), alias) if alias else _judge_top(key, aliases)
+        yield from _judge_cluster(key, key.removeprefix(f"{alias}."), alias) if alias else _judge_top(key, shown)
 
 
 def _judge_flow(key: str, name: str, prefix: str) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ class Opened:
     Attributes:
         file: the file or files as the user named them.
         aliases: the clusters, in the order of the file.
+        shown: those of the clusters whose names messages may list; None for all.
         flows: the flows that are to run, with their keys as a connector would get them.
         providers: replace references in the values.
         enable: what to do where no flow is enabled.
@@ -44,3 +45,4 @@ class Opened:
     pulses: tuple[FlowName, ...] = ()
     several_aliases: bool = False
     fan_in: bool = False
+    shown: tuple[Alias, ...] | None = None
