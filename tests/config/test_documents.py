@@ -22,6 +22,8 @@ YAML = [
     ("a: !!timestamp 2024-13-45", "line 1: .*is no timestamp"),
     ("a: !!bool canary", "line 1: .*is no bool"),
     ("a: !!int ''", "line 1: .*is no int"),
+    ("b: 1\na: !!int 22:22", "line 2: .*is no int"),
+    ("a: !!float 1:30.5", "line 1: .*is no float"),
     ("b: 1\na: !canary x", r"line 2: is no YAML: a tag is not known"),
     ("a: !canary!b x", "line 1: is no YAML: a tag is not known"),
     ("a: *canary", "line 1: is no YAML: it names an anchor"),
@@ -44,6 +46,20 @@ def test_what_looks_like_a_date_is_a_text_as_in_kubernetes():
     assert list(yaml_files.documents("password: 2024-13-45\ntopics: 2024-12-13", "m.yaml")) == [
         {"password": "2024-13-45", "topics": "2024-12-13"}
     ]
+
+
+@pytest.mark.parametrize("text", ["22:22", "-1:30", "190:20:30", "1_0:00", "190:20:30.15", "12:34:56"])
+def test_what_looks_like_a_time_is_a_text_as_in_kubernetes(text):
+    """In YAML 1.1 it is a number to the base of 60."""
+    assert list(yaml_files.documents(f"password: {text}\nkeys: {{{text}: x}}", "m.yaml")) == [
+        {"password": text, "keys": {text: "x"}}
+    ]
+
+
+def test_numbers_are_numbers():
+    text = "a: 22\nb: -7\nc: 1.5\nd: 0x1F\ne: 010\nf: 1_000\ng: 6.8523015e+5\nh: .inf"
+    (found,) = yaml_files.documents(text, "m.yaml")
+    assert list(found.values()) == [22, -7, 1.5, 31, 8, 1000, 685230.15, float("inf")]
 
 
 def test_an_anchor_may_stand_for_a_map_and_be_merged():

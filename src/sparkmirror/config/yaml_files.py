@@ -22,6 +22,7 @@ NODES = 20_000
 """Lists, maps and scalars of a file, aliases followed; PyYAML reads as many in two or three seconds."""
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS = {
     "alias": "it names an anchor that is not there",
@@ -106,6 +107,8 @@ class _Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node."""
         try:
+            if node.tag in _NUMBERS and ":" in str(node.value):
+                raise ValueError("base 60")
             return super().construct_object(node, deep=deep)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # of PyYAML, for !!int x
             kind = node.tag.rpartition(":")[2]
@@ -124,9 +127,16 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _without_timestamps(resolvers: Mapping[str, list[tuple[str, Any]]]) -> dict[str, list[tuple[str, Any]]]:
-    return {first: [one for one in known if one[0] != _TIMESTAMP] for first, known in resolvers.items()}
+def _as_in_kubernetes(resolvers: Mapping[str, list[tuple[str, Any]]]) -> dict[str, list[tuple[str, Any]]]:
+    return {
+        first: [(tag, _without_base_60(text) if tag in _NUMBERS else text) for tag, text in known if tag != _TIMESTAMP]
+        for first, known in resolvers.items()
+    }
 
 
-# What looks like a date is a text, as in Kubernetes.
-_Loader.yaml_implicit_resolvers = _without_timestamps(yaml.SafeLoader.yaml_implicit_resolvers)
+def _without_base_60(text: re.Pattern[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?!.*:)(?:{text.pattern})", text.flags)
+
+
+# What looks like a date or a time is a text, as in Kubernetes: PyYAML reads 22:22 as 1342.
+_Loader.yaml_implicit_resolvers = _as_in_kubernetes(yaml.SafeLoader.yaml_implicit_resolvers)
