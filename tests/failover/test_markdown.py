@@ -16,6 +16,25 @@ from sparkmirror.failover.markdown import code, literal, table
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 TAG = re.compile(r"<[^>]*>")
 
+CODE = re.compile(r"</?code>")
+
+SPOKEN = [
+    "@octocat",
+    "@org/team-1",
+    "me@evil.example",
+    "#12",
+    "owner/repo#12",
+    "!7",
+    ":x:",
+    ":+1:",
+    ":100:",
+    "`@a`",
+    "_@a_",
+    "a|@b",
+    "@a@b@c #1#2 :a:b:c:",
+]
+"""What a page that has users, issues and emojis makes something of, after it has rendered the Markdown."""
+
 NAMES = [
     "![p](https://evil.example/p.png)",
     "[log in](https://evil.example)",
@@ -42,6 +61,7 @@ NAMES = [
     "\\[x](y)",
     "ends with \\",
     "$x$",
+    *SPOKEN,
 ]
 
 
@@ -53,14 +73,23 @@ def shown(markdown: str) -> str:
 @pytest.mark.parametrize("name", [*NAMES, *string.punctuation, *(f"{sign}x{sign}" for sign in string.punctuation)])
 def test_a_name_is_shown_as_it_is_and_is_no_markup(name: str):
     escaped = html.escape(name, quote=False).replace('"', "&quot;")
-    assert RENDERER.render(f"- {literal(name)}") == f"<ul>\n<li>{escaped}</li>\n</ul>\n"
+    assert CODE.sub("", RENDERER.render(f"- {literal(name)}")) == f"<ul>\n<li>{escaped}</li>\n</ul>\n"
     assert RENDERER.render(f"## {literal(name)}").startswith("<h2>")
     assert shown(f"of {code(name)}: {literal(name)}.") == f"of {name}: {name}."
 
 
-@given(st.text(alphabet="ab1 \\`*_[]()<>!#+-=.~&|:/$\"'", max_size=30))
+@pytest.mark.parametrize("name", SPOKEN)
+def test_nobody_is_told_and_nothing_referred_to(name: str):
+    """Such pages leave code alone, and look at all other text."""
+    plain = re.sub(r"<code>.*?</code>", " ", RENDERER.render(f"group {literal(name)}, {literal(name)}: gone"))
+    assert re.findall(r"@\w|[#!]\d|:[\w+-]+:", plain) == []
+
+
+@given(st.text(alphabet="ab1 \\`*_[]()<>!#+-=.~&|:/$\"'@", max_size=30))
 def test_no_text_has_tags(name: str):
-    assert TAG.findall(RENDERER.render(f"x {literal(name)}")) == ["<p>", "</p>"]
+    rendered = RENDERER.render(f"x {literal(name)}")
+    assert TAG.findall(CODE.sub("", rendered)) == ["<p>", "</p>"]
+    assert re.findall(r"(?<![A-Za-z0-9])@\w|(?<![\w&])[#!]\d", re.sub(r"<code>.*?</code>", " ", rendered)) == []
     assert TAG.findall(RENDERER.render(f"x {code(name)} y")) in (["<p>", "<code>", "</code>", "</p>"], ["<p>", "</p>"])
 
 
@@ -70,7 +99,7 @@ def test_an_address_is_no_link_on_pages_that_make_links_of_addresses():
 
 
 def test_names_as_people_choose_them_stay_readable_in_the_source_too():
-    for name in ("orders", "a.orders-7", "my_topic.v2", "group billing: it has members", "a->b", "10.0.0.7:9092"):
+    for name in ("orders", "a.orders-7", "my_topic.v2", "group billing: it has members", "a->b", "10.0.0.7:9092: gone"):
         assert literal(name) == name
 
 

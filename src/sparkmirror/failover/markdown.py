@@ -1,7 +1,9 @@
 """Names and errors of clusters as parts of Markdown: as text, as code, as cells of a table.
 
 Invariant: whatever they hold, a reader sees their characters, and none of them makes an image, a link, HTML, a heading,
-emphasis or a cell.
+emphasis or a cell; nor does a page that has users, issues and emojis tell somebody, or refer to something, because of
+them. Such pages look for these words when the Markdown is rendered, so no backslash keeps them off: what they look for
+is code, which they leave alone.
 
 References: CommonMark 0.31, section 2.4 (backslash escapes) and 6.1 (code spans); GitHub Flavored Markdown 0.29,
 sections 4.10 (tables), 6.9 (bare addresses)
@@ -17,13 +19,26 @@ _MARKUP = re.compile(
     r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # within a word it is no emphasis
     r"|:(?=//)|\.(?<=www\.)|\.(?<=WWW\.)"  # an address without brackets is a link on some pages
 )
+_SPOKEN = re.compile(
+    r"("
+    r"(?<![A-Za-z0-9])@[A-Za-z0-9_][A-Za-z0-9._/@#!+-]*"  # somebody is told
+    r"|(?<![A-Za-z0-9._+-])[A-Za-z0-9._+-]+@[A-Za-z0-9_-]+\.[A-Za-z0-9._/@#!+-]*"  # an address becomes a link
+    r"|(?<![A-Za-z0-9._/-])[A-Za-z0-9._/-]*[#!][0-9][A-Za-z0-9._/@#!+-]*"  # an issue or a request gets a reference
+    r"|:(?!(?!100:|1234:)[0-9]+:)[A-Za-z0-9_+-]+:(?:[A-Za-z0-9_+:-]*:)?"  # a picture; a port is none
+    r")"
+)
 _BEGIN = re.compile(r"(\s*)(?:([-+=#>])|(\d{1,9})([.)])(?=\s|$))")
 
 
 def literal(text: str) -> str:
     """A text in which nothing is markup."""
-    escaped = _MARKUP.sub(lambda found: "&lt;" if found[0] == "<" else f"\\{found[0]}", text)
+    parts = _SPOKEN.split(text)
+    escaped = "".join(code(part) if number % 2 else _escaped(part) for number, part in enumerate(parts))
     return _BEGIN.sub(_begun, escaped, count=1) if _BEGIN.match(escaped) else escaped
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(lambda found: "&lt;" if found[0] == "<" else f"\\{found[0]}", text)
 
 
 def _begun(found: re.Match[str]) -> str:
