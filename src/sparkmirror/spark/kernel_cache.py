@@ -5,15 +5,21 @@ that Spark has unpacked lies in the directory of one executor and goes with it: 
 anew. So its kernels go to one place of the user, whatever the path: once for each machine. The last resort, for a user
 without a home who may not write to the installation, is the executor's directory.
 
-Invariant: each state of the sources has a directory of its own, named by the stamp of ``batches.kernels.compiling``:
-two releases on one machine, whose files Numba would write over each other, never meet.
+Invariants: each state of the sources has a directory of its own, named by the stamp of ``batches.kernels.compiling``:
+two releases on one machine, whose files Numba would write over each other, never meet. Compiled code is run as it is
+found. What lies in the executor's directory is loaded only from a directory that nobody else can write to: the one
+above it may be shared.
 
 Reference: numba.core.caching (``NUMBA_CACHE_LOCATOR_CLASSES``)
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +27,8 @@ from numba.core.caching import UserWideCacheLocator
 
 from sparkmirror.spark.java import user_cache
 from sparkmirror.spark.settings import ENVIRONMENT
+
+_PRIVATE, _OTHERS = 0o700, 0o077
 
 
 class AnyPath(UserWideCacheLocator):  # type: ignore[misc]  # Numba has no types for this
@@ -52,7 +60,34 @@ class OfExecutor(AnyPath):
     @staticmethod
     def place() -> Path:
         """The directory."""
-        return Path.cwd() / "kernels"
+        try:
+            return _of_nobody_else(Path.cwd() / "kernels")
+        except OSError:
+            return Path.cwd() / "kernels"  # where nothing can be written the locator does not apply
+
+
+@functools.cache
+def _of_nobody_else(place: Path) -> Path:
+    """The directory, or a new one beside it where others may have written to it.
+
+    Raises:
+        OSError: none can be made.
+    """
+    with contextlib.suppress(FileExistsError):
+        place.mkdir(mode=_PRIVATE)
+    if is_private(place):
+        return place
+    return Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
+
+
+def is_private(place: Path) -> bool:
+    """Whether it is a directory that this user has made, and into which nobody else can have put anything.
+
+    Raises:
+        OSError: it cannot be asked.
+    """
+    found = place.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS
 
 
 @functools.cache
