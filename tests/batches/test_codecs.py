@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sparkmirror.batches import Codec
 from sparkmirror.batches.codecs import CodecError, LimitError, compress, decompress
 from tests.batches.building import XERIAL, pack, unpack
+from tests.batches.snappy_streams import READ
 from tests.batches.streams import BLOCK_SUMS, CONTENT_SIZE, CONTENT_SUM, INDEPENDENT, lz4, xxh32
 
 PACKED = [codec for codec in Codec if codec is not Codec.NONE]
@@ -110,6 +111,16 @@ def test_xerial_streams_may_be_strung_together() -> None:
 def test_xerial_blocks_that_lie_are_refused(tail: bytes) -> None:
     with pytest.raises(CodecError, match="damaged"):
         decompress(Codec.SNAPPY, array(XERIAL + tail))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_odd_snappy_streams_are_read_as_java_reads_them(name: str) -> None:
+    stream, held = READ[name]
+    if held is None:
+        with pytest.raises(CodecError, match="damaged"):
+            decompress(Codec.SNAPPY, array(stream))
+    else:
+        assert decompress(Codec.SNAPPY, array(stream)).tobytes() == held
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4])

@@ -57,6 +57,11 @@ def test_nothing_is_loaded_from_where_a_link_leads(executor: Path):
     assert OfExecutor.place() != executor / "kernels"
 
 
+def test_nothing_is_made_of_what_is_no_directory(executor: Path):
+    (executor / "kernels").touch(mode=0o600)
+    assert OfExecutor.place().is_dir()
+
+
 def test_where_nothing_can_be_written_the_locator_does_not_apply(executor: Path, monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError

@@ -7,6 +7,7 @@ Invariants:
       decompression bomb ends with an error and not with the machine's memory.
     - What Java's readers read is read: they pass over bytes behind a gzip member or an LZ4 frame, up to three behind a
       Snappy block, and the checksum of an LZ4 frame's content. Behind a zstd frame nothing is passed over, as there.
+      Blocks and headers of Snappy that they refuse are refused.
     - What is written here is what Kafka's Java code reads: LZ4 frames have independent blocks (its reader refuses
       linked ones, which most libraries write by default), Snappy has the xerial framing.
 
@@ -34,6 +35,8 @@ DEFAULT_LIMIT: Final = 256 * 1024 * 1024
 _XERIAL: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK: Final = 32 * 1024
+_MORE: Final = 0x80
+"""The bit of a byte of a size that has more."""
 _FIRST_GUESS: Final = 64 * 1024
 _GZIP: Final = b"\x1f\x8b\x08"
 _FIRST_PIECE: Final = 1024
@@ -127,7 +130,8 @@ def _bomb(limit: int) -> LimitError:
 
 
 def _from_snappy(payload: Bytes, limit: int) -> Bytes:
-    blocks = _xerial_blocks(payload) if payload[:8].tobytes() == _XERIAL else [payload]
+    framed = payload.shape[0] >= len(_XERIAL_HEADER) and payload[:8].tobytes() == _XERIAL
+    blocks = _xerial_blocks(payload) if framed else [payload]
     sizes = [_snappy_size(block) for block in blocks]
     if sum(sizes) > limit:
         raise _bomb(limit)
@@ -142,14 +146,21 @@ def _from_snappy(payload: Bytes, limit: int) -> Bytes:
 def _snappy_size(block: Bytes) -> int:
     if not block.shape[0]:
         raise CodecError("its snappy data is damaged: an empty block")
-    return int(cramjam.snappy.decompress_raw_len(block))
+    size = int(cramjam.snappy.decompress_raw_len(block))
+    if not size and block[:-1].min(initial=_MORE) < _MORE:  # a size of more than one byte may be 0 too
+        raise CodecError("its snappy data is damaged: a block says that it is empty, and is not")
+    return size
 
 
 def _xerial_blocks(payload: Bytes) -> list[Bytes]:
-    blocks, at, stop = [], 0, payload.shape[0]
+    """The blocks of streams that may be strung together; of a header Java looks at no more than is looked at here."""
+    blocks, at, stop = [], len(_XERIAL_HEADER), payload.shape[0]
     while stop - at >= 4:
-        if payload[at : at + 8].tobytes() == _XERIAL:  # streams may be strung together
+        if payload[at : at + 4].tobytes() == _XERIAL[:4]:
+            version = payload[at + 8 : at + 12].tobytes()
             at += len(_XERIAL_HEADER)
+            if at > stop or int.from_bytes(version, "big", signed=True) < 1:
+                raise CodecError("its snappy data is damaged: a header is cut off, or of no version")
             continue
         size = int.from_bytes(payload[at : at + 4].tobytes(), "big")
         at += 4
