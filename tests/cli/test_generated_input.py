@@ -1,7 +1,8 @@
 """Files and command lines that a grammar makes: each ends with 0 or 2, in words, and names what is wrong.
 
-They run in this process through the same entry point as ``sparkmirror check``. Some hundreds of examples run with the
-fast tests, from a fixed seed; ``SPARKMIRROR_EXAMPLES=10000`` runs as many, from another seed each time.
+They run in this process through the same entry point as ``sparkmirror check``; ``plan`` asks brokers that are false and
+honest, so that it gets as far as a file lets it. Some hundreds of examples run with the fast tests, from a fixed seed;
+``SPARKMIRROR_EXAMPLES=10000`` runs as many, from another seed each time.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.config.keys import CLASSES, FILE, FLOW, ROLES, SECURITY, WORKER
 from tests.invoking import sparkmirror
+from tests.kafka.hostile_broker import HostileBroker, Model
 
 EXAMPLES = int(os.environ.get("SPARKMIRROR_EXAMPLES", "0"))
 SECRET = "canary0secret"
@@ -40,16 +42,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command on files with these contents and gives what it said."""
     monkeypatch.setenv("COLUMNS", "300")
 
-    def run(files: dict[str, bytes], *words: str, command: str = "check") -> str:
+    def run(files: dict[str, bytes], *words: str, command: str = "check", codes: tuple[int, ...] = (0, 2)) -> str:
         paths = [tmp_path / name for name in files]
         for path, content in zip(paths, files.values(), strict=True):
             path.write_bytes(content)
         ended = sparkmirror(command, *paths, *words)
         said = ended.stdout + ended.stderr
-        assert ended.returncode in (0, 2), said
+        assert ended.returncode in codes, said
         assert "Traceback" not in said
         assert SECRET not in said
-        if ended.returncode:
+        if ended.returncode == 2:
             assert re.search(r"^(sparkmirror: .+: .+|Error: .+|│ .+)", ended.stderr, re.MULTILINE), said
             assert len(ended.stderr) < 20_000
         return said
@@ -340,6 +342,55 @@ def test_yaml_of_any_kind_ends_with_a_reason(run: Run, document, secret, at, mar
     content = spoiled(text, at, mark).encode(errors="replace")
     run({"m.yaml": content})
     run({"m.yaml": content}, command="convert")
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[tuple[HostileBroker, HostileBroker]]:
+    """Two clusters that are honest, so that a plan gets as far as its file lets it."""
+    both = HostileBroker(Model(cluster_id="a")), HostileBroker(Model(cluster_id="b"))
+    yield both
+    for broker in both:
+        broker.close()
+
+
+PLANNED = st.one_of(
+    st.sampled_from(FLOW_KEYS),
+    st.builds("A->B.{}".format, st.sampled_from(FLOW_KEYS)),
+    st.builds(
+        "{}.{}{}".format,
+        st.sampled_from(["A", "B"]),
+        st.sampled_from(["", *(f"{role}." for role in ROLES)]),
+        st.sampled_from([key for key in CLIENT_KEYS if key != "bootstrap.servers"]),
+    ),
+)
+
+
+LIKELY = st.sampled_from(
+    ["true", "false", "0", "1", "3", "1000", "-1", ".*", "t, u.*", "g", "earliest", "SSL", "SASL_PLAINTEXT", "all"]
+)
+
+
+def served(text: str, brokers: tuple[HostileBroker, HostileBroker]) -> bytes:
+    """A file with these lines, and a flow between the brokers: of what stands twice the last one counts."""
+    addresses = "".join(
+        f"{alias}.bootstrap.servers = {one.address}\n" for alias, one in zip("AB", brokers, strict=True)
+    )
+    return f"{text}{addresses}clusters = A, B\nA->B.enabled = true\n".encode(errors="replace")
+
+
+def test_the_plan_of_a_file_that_works_comes_to_its_end(run: Run, brokers):
+    said = run({"mm2.properties": served("", brokers)}, command="plan", codes=(0,))
+    assert "+ B: topic A.t  partitions: 2" in said
+    assert "+ B: ACL of topic A.t" in said
+
+
+@generated
+@given(lines=st.lists(st.tuples(PLANNED, st.one_of(LIKELY, LIKELY, VALUES)), min_size=1, max_size=3))
+def test_a_plan_of_any_kind_ends_with_what_would_be_done_or_a_reason(run: Run, brokers, lines):
+    """As all that asks clusters, a plan may fail as a whole: with 1, and in words."""
+    text = "".join(f"{escaped(key)} = {escaped(value)}\n" for key, value in lines)
+    said = run({"mm2.properties": served(text, brokers)}, command="plan", codes=(0, 1, 2))
+    assert said
 
 
 LINES = st.lists(

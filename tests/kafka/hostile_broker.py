@@ -29,6 +29,9 @@ PARTITIONS = 2
 TOPIC_IDS = uuid.UUID(int=7)
 RECORDS = 12
 GIB_2 = 0x7FFFFFFF
+RESOURCE_NOT_FOUND = 91
+REQUEST_BYTES = 100 << 20
+"""Brokers close a connection on which more is announced, as by a client that begins with TLS."""
 FOREIGN = "\x1b]0;owned\x07\n\u202e"
 """What must not reach a terminal as it is."""
 
@@ -63,6 +66,7 @@ class Model:
         mute: how many partitions the answers to commits leave out.
         beyond: how much too high the high watermarks are.
         throttle_ms: for clients that ask for metadata.
+        cluster_id: that of the cluster.
     """
 
     port: int = 0
@@ -78,6 +82,7 @@ class Model:
     mute: int = 0
     beyond: int = 0
     throttle_ms: int = 0
+    cluster_id: str = "hostile"
 
     def fill(self, topic: str, count: int = RECORDS) -> None:
         """Has a topic hold records."""
@@ -155,7 +160,7 @@ class Model:
         return response(
             throttle_time_ms=self.throttle_ms,
             brokers=[broker],
-            cluster_id="hostile",
+            cluster_id=self.cluster_id,
             controller_id=1,
             topics=topics,
             error_code=0,
@@ -387,6 +392,14 @@ class Model:
         acl = kind.AclDescription(principal="User:a", host="*", operation=3, permission_type=3)
         resource = kind(resource_type=2, resource_name="t", pattern_type=3, acls=[acl])
         return response(throttle_time_ms=0, error_code=0, error_message=None, resources=[resource])
+
+    def _describeuserscramcredentials(self, request: Any, response: Any) -> Any:
+        kind = response.DescribeUserScramCredentialsResult
+        results = [
+            kind(user=one.name, error_code=RESOURCE_NOT_FOUND, error_message=None, credential_infos=[])
+            for one in request.users or ()
+        ]
+        return response(throttle_time_ms=0, error_code=0, error_message=None, results=results)
 
     def _addpartitionstotxn(self, request: Any, response: Any) -> Any:
         kind = response.AddPartitionsToTxnTopicResult
@@ -678,8 +691,8 @@ class HostileBroker:
                     return
                 tls = None if self.tls is None else TamperedTls(connection, self.tls, self.tamper)
                 read, send = (plain.read, connection.sendall) if tls is None else (tls.read, tls.sendall)
-                while len(head := read(4)) == 4:
-                    frame = read(int.from_bytes(head, "big"))
+                while len(head := read(4)) == 4 and (size := int.from_bytes(head, "big")) <= REQUEST_BYTES:
+                    frame = read(size)
                     time.sleep(self.slow_s)
                     if not self._say(self._said(frame), send):
                         return
