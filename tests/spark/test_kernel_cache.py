@@ -62,11 +62,23 @@ def test_nothing_is_made_of_what_is_no_directory(executor: Path):
     assert OfExecutor.place().is_dir()
 
 
-def test_where_nothing_can_be_written_the_locator_does_not_apply(executor: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("there", [False, True])
+def test_where_no_directory_can_be_made_the_locator_does_not_apply(
+    executor: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+):
+    """Nor to one that is there and that others can write to."""
+
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    monkeypatch.setattr("os.makedirs", refuse)
-    assert OfExecutor.place() == executor / "kernels"
+    if there:
+        (executor / "kernels").mkdir()
+        (executor / "kernels").chmod(0o777)
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    if not there:
+        monkeypatch.setattr(Path, "mkdir", refuse)
     assert OfExecutor.from_function(refuse, __file__) is None
+
+
+def test_kernels_are_kept_where_it_applies(executor: Path):
+    assert OfExecutor.from_function(is_private, __file__).get_cache_path() == str(executor / "kernels")

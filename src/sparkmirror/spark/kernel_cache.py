@@ -57,13 +57,22 @@ class Shipped(AnyPath):
 class OfExecutor(AnyPath):
     """The directory of this executor."""
 
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Any:
+        """The locator, or None where there is no directory of this user alone, and none can be made."""
+        try:
+            return super().from_function(function, file)
+        except OSError:
+            return None
+
     @staticmethod
     def place() -> Path:
-        """The directory."""
-        try:
-            return _of_nobody_else(Path.cwd() / "kernels")
-        except OSError:
-            return Path.cwd() / "kernels"  # where nothing can be written the locator does not apply
+        """The directory.
+
+        Raises:
+            OSError: there is none of this user alone, and none can be made.
+        """
+        return _of_nobody_else(Path.cwd() / "kernels")
 
 
 @functools.cache
