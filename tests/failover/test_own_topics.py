@@ -16,10 +16,13 @@ from sparkmirror.failover.states import FENCE, LIFTED, STRANGE, Kind, Step
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.model import Alias, FlowName, TopicPartition
 from tests.duties.groups import FLOW as ANY
+from tests.failover.halting import halted
+from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_fenced_switching import denials, deny, guarded
 from tests.failover.test_lifted import Operator
 from tests.failover.test_unfinished import BEGUN, begun
-from tests.flow.running import Running, create_topic, until, write_file
+from tests.flow.running import Running, admin_of, create_topic, until, write_file
+from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
 __all__ = ["guarded"]
@@ -113,3 +116,41 @@ def test_a_release_takes_no_rule_away_that_somebody_has_put_on_record(guarded, t
     assert f"neither chooses nor has copied: {others}" in said
     until(lambda: mine not in denials(a), "the flow's own rule is gone", 30)
     assert others in denials(a)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_failback_that_goes_on_copies_no_topic_that_somebody_has_put_on_record(cluster_a, cluster_b, topic, tmp_path):
+    """The command has died before it put anything aside; the next one would put aside what the record names."""
+    home, others = Home(cluster_a, cluster_b, topic("put"), tmp_path, kept=True), topic("payroll")
+    name = home.name
+    create_topic(cluster_a, others, 1)
+    write(cluster_a, others, marked("secret", 3))
+    write(cluster_a, name, marked("old", 10))
+    (flow,) = [one for one in load([str(home.file)]).flows if str(one.name) == f"{name}->b"]
+    with Running(home.file, log=tmp_path / "mirror.log") as mirror:
+        until(lambda: mirrored(cluster_b, name) == marked("old", 10), "copied")
+        home.leave("failover", "--force")
+        write(cluster_a, name, marked("home", 5))
+        command = halted(Step.SAVING, "failback", home.file, *home.back)
+        command.kill()
+        command.wait()
+        with connected(flow, role="test") as sides:
+            state = record(sides)
+            assert state is not None
+            assert sides.store is not None
+            operation = state.ledger.operation
+            assert operation is not None
+            (row,) = operation.facts["divergent"]
+            rows = [row, [others, 0, 0, 2, *row[4:]]]
+            facts = {**operation.facts, "divergent": rows}
+            sides.store.write([replace(operation, number=operation.number + 1, facts=facts)])
+        report = home.go_back(code=1)
+        (trouble,) = report["troubles"]
+        assert f"neither chooses nor has copied: {others}." in trouble
+        assert [one["topic"] for one in report["divergent"]] == [name]
+        assert home.kept(report) == marked("home", 5)
+        there = admin_of(cluster_a).list_topics(timeout=10).topics
+        assert [one for one in there if one.startswith(others)] == [others], "nothing of it was copied anywhere"
+        mirror.stop_in_time()
