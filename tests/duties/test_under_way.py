@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.duties.under_way import Level, is_level, is_settled, on_record, unsettled
-from sparkmirror.kafka.admin import ProducerState
+from sparkmirror.kafka.producer_states import ProducerState
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import FlowRecord, Progress, Stopped

@@ -321,7 +321,7 @@ class Model:
     def _describeproducers(self, request: Any, response: Any) -> Any:
         kind = response.TopicResponse
         state = kind.PartitionResponse.ProducerState(
-            producer_id=7,
+            producer_id=70,
             producer_epoch=1,
             last_sequence=5,
             last_timestamp=1,

@@ -12,11 +12,12 @@ from confluent_kafka import Producer
 from sparkmirror.config import ClientSettings, Isolation
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import NewTopic, ProducerState
+from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.changes import CHANGED_TOPICS
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import topic_configs
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.producer_states import ProducerState
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.lab.cluster import LabCluster, start
 from sparkmirror.lab.jars import OLDEST_KAFKA_VERSION

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,21 @@ def test_what_the_coordinator_refuses_is_left_out_of_the_transaction(
     answers = fencing.by_abort([gone, partition], {gone: 0, partition: 5}, Deadline(TIMEOUT_MS, cluster.backoff))
     assert {answer.key: answer.code for answer in answers} == {gone: 3, partition: 0}
     assert write(cluster, partition, old, 5).code == INVALID_PRODUCER_EPOCH
+
+
+def test_an_epoch_that_somebody_has_forged_keeps_its_own_partition_only(cluster: Cluster, name: str, topic_name: str):
+    """Its leader refuses the control record, and the coordinator would complete no transaction of the id any more."""
+    forged, sound = new_topic(cluster, topic_name, 2)
+    old, new = handed_over(cluster, name, [forged, sound])
+    assert write(cluster, forged, replace(new, epoch=new.epoch + 100), 0).code == 0
+    results = fence(cluster, name, new, [forged, sound], TIMEOUT_MS)
+    assert list(results.found) == [sound]
+    failure = results.failed[forged]
+    assert isinstance(failure, BrokerError)
+    assert failure.code == INVALID_PRODUCER_EPOCH
+    assert f"its leader knows epoch {new.epoch + 100} of producer id {new.producer_id}" in str(failure)
+    assert write(cluster, sound, old, 5).code == INVALID_PRODUCER_EPOCH
+    assert acquire_writer(cluster, name, TIMEOUT_MS).epoch == new.epoch + 1
 
 
 def test_the_transaction_of_a_driver_that_died_inside_a_fence_is_ended_by_the_next_one(

@@ -21,8 +21,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.admin import ProducerState
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.producer_states import ProducerState
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import Progress

@@ -12,26 +12,22 @@ block.
 from __future__ import annotations
 
 import uuid
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import (
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeProducersRequest,
-)
+from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.config import Isolation
-from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import changes
 from sparkmirror.kafka.changes import Change, explaining, remedy_of
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
-from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders, failed, together
+from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
+from sparkmirror.kafka.producer_states import ProducerState, ask_leaders_for_producers
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.model import ClusterId, TopicPartition
 
@@ -311,18 +307,6 @@ def _explaining(cluster: Cluster, right: str) -> Callable[[TopicPartition, int, 
     return explain
 
 
-class ProducerState(NamedTuple):
-    """How far a producer has written to a partition, as its leader remembers it.
-
-    Attributes:
-        epoch: the newest one.
-        last_sequence: of its newest record in that epoch, -1 where there is none.
-    """
-
-    epoch: int
-    last_sequence: int
-
-
 def find_producers(
     cluster: Cluster, partitions: Sequence[TopicPartition], timeout_ms: int = ADMIN_MS
 ) -> Results[TopicPartition, Mapping[int, ProducerState]]:
@@ -336,32 +320,10 @@ def find_producers(
     ) -> Iterable[Answer[TopicPartition, Mapping[int, ProducerState]]]:
         leaders, without = _leaders(cluster, wanted, deadline)
         yield from without
-        of_node: dict[int, list[TopicPartition]] = defaultdict(list)
-        for partition, leader in leaders.items():
-            of_node[leader.node].append(partition)
-        requests = {node: _producers_request(own) for node, own in of_node.items()}
-        for node, response in cluster.run(together, cluster, requests, deadline.attempt_ms).items():
-            if isinstance(response, LinkError):
-                yield from failed(response, of_node[node])
-                continue
-            for topic in response.topics:
-                for part in topic.partitions:
-                    states = {
-                        int(one.producer_id): ProducerState(int(one.producer_epoch), int(one.last_sequence))
-                        for one in part.active_producers
-                    }
-                    place = TopicPartition(topic.name, part.partition_index)
-                    yield Answer(key=place, value=states, code=part.error_code, message=part.error_message or "")
+        nodes = {partition: leader.node for partition, leader in leaders.items()}
+        yield from cluster.run(ask_leaders_for_producers, cluster, nodes, deadline.attempt_ms)
 
     return repeat(partitions, ask, _explaining(cluster, "READ"), timeout_ms, cluster.backoff)
-
-
-def _producers_request(partitions: Iterable[TopicPartition]) -> Any:
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for partition in partitions:
-        numbers[partition.topic].append(partition.partition)
-    topic = DescribeProducersRequest.TopicRequest
-    return DescribeProducersRequest(topics=[topic(name=name, partition_indexes=own) for name, own in numbers.items()])
 
 
 def list_offsets(

@@ -10,6 +10,9 @@ Invariants:
       it is not done, the partitions themselves are asked.
     - A partition takes part only if its leader answers: one without a leader keeps a transaction open without end, and
       the writer's next epoch with it.
+    - Nor does one take part whose leader knows a newer epoch of the producer id, which somebody has forged: it refuses
+      the control record, and the coordinator then sends none to the others, never completes the transaction, and gives
+      out no epoch of the id any more (``TransactionMarkerRequestCompletionHandler``).
     - AddPartitionsToTxn at most v3 (v4 is for brokers), EndTxn at most v4: v5 raises the epoch by itself (KIP-890).
 
 References: KIP-98, KIP-360; ``TransactionCoordinator`` and ``TransactionMarkerChannelManager`` of Kafka's broker.
@@ -25,18 +28,20 @@ from typing import Any
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest
 
 from sparkmirror.errors import BrokerError, FencedError, LinkError
-from sparkmirror.kafka.admin import find_offsets
+from sparkmirror.kafka.admin import find_offsets, list_topics
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED, broker_error
 from sparkmirror.kafka.coordinator import ask_coordinator
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.producer_ids import acquire_writer
+from sparkmirror.kafka.producer_states import ask_leaders_for_producers
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.kafka.tails import Mark, last_batches
 from sparkmirror.model import TopicPartition, Writer
 
 UNKNOWN_TOPIC = 3
+INVALID_PRODUCER_EPOCH = 47
 CONCURRENT_TRANSACTIONS = 51
 OPERATION_NOT_ATTEMPTED = 55
 
@@ -78,7 +83,7 @@ def fence(
     """
     fencing = _Fencing(cluster=cluster, transactional_id=transactional_id, writer=writer)
     deadline = Deadline(timeout_ms, cluster.backoff)
-    floors = fencing.probe(partitions, deadline)
+    floors = fencing.probe(partitions, writer.epoch, deadline)
 
     def ask(wanted: Sequence[TopicPartition], left: Deadline) -> Iterable[Answer[TopicPartition, Mark]]:
         for chunk in chunks(wanted, PARTITIONS):
@@ -106,7 +111,7 @@ def fence_and_renew(
     """
     fencing = _Fencing(cluster=cluster, transactional_id=transactional_id, writer=writer)
     deadline = Deadline(timeout_ms, cluster.backoff)
-    floors = fencing.probe(partitions, deadline)
+    floors = fencing.probe(partitions, writer.epoch + 1, deadline)
     added: list[TopicPartition] = []
     failed = dict(floors.failed)
     for chunk in chunks(list(floors.found), PARTITIONS):
@@ -126,16 +131,53 @@ class _Fencing:
     transactional_id: str
     writer: Writer
 
-    def probe(self, partitions: Sequence[TopicPartition], deadline: Deadline) -> Results[TopicPartition, int]:
-        """The high watermarks of partitions whose leader answers: their control records come to lie there or above."""
+    def probe(
+        self, partitions: Sequence[TopicPartition], epoch: int, deadline: Deadline
+    ) -> Results[TopicPartition, int]:
+        """The high watermarks of partitions whose leader answers: their control records come to lie there or above.
+
+        Without those whose leader would refuse a control record of that ``epoch``, since it knows a newer one.
+        """
         while True:
+            left_ms = min(deadline.left_ms, PROBE_MS)
             try:
-                left_ms = min(deadline.left_ms, PROBE_MS)
-                return find_offsets(self.cluster, partitions, OffsetSpec.LATEST, timeout_ms=left_ms)
+                floors = find_offsets(self.cluster, partitions, OffsetSpec.LATEST, timeout_ms=left_ms)
+                refusing = self._refusing(list(floors.found), epoch, max(1, min(deadline.left_ms, PROBE_MS)))
             except LinkError:  # the broker that was to tell who leads hangs: the next one does not
                 deadline.pause()
                 if deadline.passed:
                     raise
+                continue
+            found = {partition: floor for partition, floor in floors.found.items() if partition not in refusing}
+            return Results(found=found, failed={**floors.failed, **refusing})
+
+    def _refusing(
+        self, partitions: Sequence[TopicPartition], epoch: int, timeout_ms: int
+    ) -> dict[TopicPartition, BrokerError | LinkError]:
+        """Partitions whose leader knows a newer epoch than ``epoch``, as far as leaders tell."""
+        known = list_topics(self.cluster, sorted({partition.topic for partition in partitions}), timeout_ms)
+        nodes = {
+            partition: known[partition.topic].partitions[partition.partition].node
+            for partition in partitions
+            if partition.topic in known and partition.partition in known[partition.topic].partitions
+        }
+        answers = self.cluster.run(
+            ask_leaders_for_producers,
+            self.cluster,
+            {partition: node for partition, node in nodes.items() if node >= 0},
+            timeout_ms,
+        )
+        refusing: dict[TopicPartition, BrokerError | LinkError] = {}
+        for answer in answers:
+            state = None if answer.value is None else answer.value.get(self.writer.producer_id)
+            if state is not None and state.epoch > epoch:
+                text = (
+                    f"its leader knows epoch {state.epoch} of producer id {self.writer.producer_id}, of which {epoch} "
+                    "is the newest that was given out: somebody who may write to the topic has forged batches; see who "
+                    "has WRITE there, and delete the topic: it is copied anew"
+                )
+                refusing[answer.key] = self.explain(answer.key, INVALID_PRODUCER_EPOCH, text)
+        return refusing
 
     def marks(
         self, partitions: Iterable[TopicPartition], floors: Mapping[TopicPartition, int], epoch: int
