@@ -501,6 +501,37 @@ MUTANTS = (
         "    return True or state == ProducerState(",
         ("tests/duties",),
     ),
+    _in_copy(
+        "an answer for a batch that somebody else has written counts",
+        "target_changes.py",
+        "    if broker_time and not planned and (changed or stamped_ms != batch.newest_ms):",
+        "    if False:",
+    ),
+    _in_copy(
+        "a batch that was sent twice counts with the time of another one",
+        "target_changes.py",
+        "(changed or stamped_ms != batch.newest_ms)",
+        "changed",
+    ),
+    _in_copy(
+        "what the leader remembers of the writer after a pause does not count",
+        "leaders.py",
+        "partition.compare_writer(state.epoch, state.last_sequence)",
+        "pass",
+    ),
+    Mutant(
+        "forged batches are believed where the map is whole",
+        "flow/takeover.py",
+        "    return behind_the_forged(observed, decision.last) if held is Held.OTHER else None",
+        "    return None",
+        ("tests/flow/test_takeover.py",),
+    ),
+    _in_offsets(
+        "records that the log alone tells of are not held against the source where others have written",
+        "takeover.py",
+        "            (first + each, b.base_offset + each)",
+        "            (first + each, b.base_offset)",
+    ),
     Mutant(
         "what a copy has lost keeps no flow from being handed over where others have filled it up",
         "flow/still_copied.py",

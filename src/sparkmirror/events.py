@@ -44,6 +44,7 @@ class Kind(Enum):
     THROTTLED = "throttled"
     TAKEN_OVER = "taken-over"
     MAY_REPEAT = "may-repeat"
+    FORGED_BATCH = "forged-batch"
     STOPPED = "stopped"
     GOES_ON = "goes-on"
     MOVED = "moved"

@@ -44,6 +44,22 @@ def test_only_a_log_with_that_epoch_and_all_of_it_holds(epoch, end, holds):
     assert known.doubted is not holds
 
 
+@pytest.mark.parametrize(
+    ("leader_epoch", "epoch", "end", "more"),
+    [
+        (4, 4, 100, False),
+        (4, 4, 101, True),
+        (5, 4, 100, True),
+        (4, 4, 99, False),
+        (5, 3, 100, False),
+        (5, 4, 99, False),
+    ],
+)
+def test_a_log_that_has_all_may_go_on_behind_that(leader_epoch: int, epoch: int, end: int, more: bool):
+    assert footing(Reached(4, 100), leader_epoch).question().may_hide(epoch, end) is more
+    assert footing(UNKNOWN, leader_epoch).question().may_hide(-1, -1)
+
+
 def test_each_further_election_is_doubted_anew():
     known = footing(Reached(4, 100), 5)
     assert known.holds(known.question(), 4, 100, 0.0)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 
 from sparkmirror.config import ClientSettings
 from sparkmirror.copy.leaders import Leaders
+from sparkmirror.copy.lease import now
+from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.kafka.metadata import NO_LEADER, Leader, TopicView
 from sparkmirror.model import Reached
-from tests.copy.making import log_end, partition
+from tests.copy.making import LARGE, WRITER, batch, log_end, partition, take
 
 FIRST, SECOND = uuid.UUID(int=11), uuid.UUID(int=12)
 NO_SUCH_TOPIC, NO_LEADER_NOW, NOT_LEADER, NOT_ALLOWED, FENCED_EPOCH, UNKNOWN_EPOCH = 3, 5, 6, 29, 74, 75
@@ -108,7 +112,7 @@ class Asked(Cluster):
         timeout_ms: int = 0,  # noqa: ARG002 - as of any cluster
         patience_ms: int = 0,  # noqa: ARG002 - as of any cluster
     ) -> Any:
-        if self.code is None:
+        if self.code is None or isinstance(request, DescribeProducersRequest):
             raise LinkError(cluster=self.alias, address="b:5", reason="no answer")
         return log_end(request, 50, self.code)
 
@@ -138,6 +142,111 @@ def test_a_leader_that_does_not_tell_how_far_its_log_goes_is_learnt_anew(code: i
     finally:
         target.close()
         loop.close()
+
+
+class Remembering(Cluster):
+    """A target whose leader remembers a producer in an epoch up to a sequence number, in a log up to `end`."""
+
+    end, state = 50, (WRITER.epoch, 7)
+    asked, tells, others = 0, True, 0
+
+    async def exchange(
+        self,
+        request: Any,
+        node: int | None = None,  # noqa: ARG002 - as of any cluster
+        timeout_ms: int = 0,  # noqa: ARG002 - as of any cluster
+        patience_ms: int = 0,  # noqa: ARG002 - as of any cluster
+    ) -> Any:
+        if not isinstance(request, DescribeProducersRequest):
+            return log_end(request, self.end)
+        self.asked += 1
+        if not self.tells:
+            raise LinkError(cluster=self.alias, address="b:5", reason="before Kafka 2.8")
+        topic = DescribeProducersResponse.TopicResponse
+        part = topic.PartitionResponse
+        epoch, last = self.state
+        known = [
+            part.ProducerState(
+                producer_id=WRITER.producer_id + number,
+                producer_epoch=epoch,
+                last_sequence=last,
+                last_timestamp=-1,
+                coordinator_epoch=0,
+                current_txn_start_offset=-1,
+            )
+            for number in range(1 + self.others)
+        ]
+        told = part(partition_index=2, error_code=0, error_message=None, active_producers=known)
+        return DescribeProducersResponse(throttle_time_ms=0, topics=[topic(name="A.orders", partitions=[told])])
+
+
+def verified(
+    end: int = 51, state: tuple[int, int] = (WRITER.epoch, 7), *, sent: bool = False, others: int = 0, times: int = 1
+) -> tuple[PartitionCopy, Remembering]:
+    """A partition that has sent sequence numbers below 7, or has more under way, and the target that it asked."""
+    loop = new_loop("remembering")
+    target = Remembering("B", ClientSettings(bootstrap_servers=("127.0.0.1:1",)), role="test", loop=loop)
+    target.end, target.state, target.others = end, state, others
+    copy = partition(sequence=7)
+    copy.target_leader, copy.footing.leader_epoch = 5, 1
+    copy.footing.reached = Reached(leader_epoch=1, end=50)
+    take(copy, batch(0, 1, size=LARGE))
+    if sent:
+        copy.footing._known_at = now()
+        one = copy.next_batch()
+        assert one is not None
+        copy.refused(one, NOT_LEADER, "")
+    lane = Leaders(target, target)
+    try:
+        for _ in range(times):
+            copy.footing._known_at = -math.inf
+            loop.run(lane.verify, [copy])
+    finally:
+        target.close()
+        loop.close()
+    return copy, target
+
+
+def test_batches_that_somebody_has_forged_are_seen_before_the_first_one_after_a_pause():
+    copy, _ = verified()
+    assert (copy.unsettled, copy.next_batch(), copy.position) == (True, None, 0)
+    assert "the target topic A.orders has records up to sequence number 7 of this flow's producer id" in copy.error
+    assert "of which the flow has sent none from 7 on" in copy.error
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param((WRITER.epoch, 6), id="others have written"),
+        pytest.param((WRITER.epoch, 3), id="a leader that has lost something is found by its log"),
+        pytest.param((WRITER.epoch, -1), id="only the marker of the fence"),
+        pytest.param((WRITER.epoch - 1, 900), id="an older epoch"),
+        pytest.param((WRITER.epoch + 1, 900), id="a newer one refuses what is sent"),
+    ],
+)
+def test_what_a_leader_remembers_of_the_writer_is_no_contradiction(state: tuple[int, int]):
+    copy, target = verified(state=state)
+    assert (copy.error, target.asked) == ("", 1)
+    assert copy.next_batch() is not None
+
+
+def test_a_leader_is_not_asked_for_producers_where_nothing_has_come_or_something_is_under_way():
+    for copy, target in (verified(end=50), verified(sent=True)):
+        assert (copy.error, target.asked) == ("", 0)
+
+
+@pytest.mark.parametrize(("others", "asked"), [(0, 3), (5_000, 1)])
+def test_a_leader_that_knows_many_producers_is_asked_less_often(others: int, asked: int, monkeypatch):
+    monkeypatch.setattr("sparkmirror.copy.leaders.EACH_PRODUCER_SECONDS", 0.02 if others else 0.0)
+    _, target = verified(state=(WRITER.epoch, 6), others=others, times=3)
+    assert target.asked == asked
+
+
+def test_a_leader_that_does_not_tell_of_producers_is_written_to(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Remembering, "tells", False)
+    copy, target = verified()
+    assert (copy.error, target.asked) == ("", 1)
+    assert copy.next_batch() is not None
 
 
 def test_a_topic_that_is_gone_is_waited_for_and_then_named(

@@ -16,6 +16,7 @@ from tests.copy.making import LARGE, NOW_MS, batch, partition, take
 
 NETWORK, TOO_LARGE, OUT_OF_ORDER = 13, 10, 45
 DAY_MS = 86_400_000
+NO_TIME = -1
 FACTS = TargetFacts(max_message_bytes=1_000, log_append_time=True)
 
 
@@ -40,20 +41,58 @@ def event(copy: PartitionCopy) -> Event:
     return found
 
 
-@pytest.mark.parametrize(("planned", "seen"), [(True, False), (False, True)])
-def test_an_answer_that_shows_another_timestamp_type_stops_the_partition_at_once(planned: bool, seen: bool):
-    copy = copying(planned=planned)
+def test_an_answer_that_shows_another_timestamp_type_stops_the_partition_at_once():
+    copy = copying(planned=True)
     copy.guard = replace(copy.guard, age_ms=1 << 60)
     first = copy.next_batch()
     assert first is not None
-    acknowledge(copy, first, 0, broker_time=planned)
+    acknowledge(copy, first, 0, NOW_MS)
     second = copy.next_batch()
     assert second is not None
-    acknowledge(copy, second, 1, broker_time=seen)
+    acknowledge(copy, second, 1, NO_TIME)
     assert (event(copy).kind, event(copy).first, event(copy).last) == (Kind.TARGET_CHANGED, 1, 1)
     assert "source offsets 1 to 1 were written" in copy.error
     assert (copy.position, copy.all_acknowledged, copy.next_batch()) == (2, True, None)
     assert not copy.guard.broker_time
+
+
+def test_an_answer_with_a_time_counts_for_nothing_where_the_topic_had_none_to_give():
+    """The topic sets times now, or the broker had another batch with these sequence numbers: a forged one."""
+    copy = copying(planned=False)
+    copy.guard = replace(copy.guard, age_ms=1 << 60)
+    flying = [copy.next_batch() for _ in range(3)]
+    for number, (one, stamped_ms) in enumerate(zip(flying, (NO_TIME, NOW_MS, NO_TIME), strict=True)):
+        assert one is not None
+        acknowledge(copy, one, number, stamped_ms)
+    assert (event(copy).kind, event(copy).first, event(copy).last) == (Kind.TARGET_CHANGED, 1, 2)
+    assert "from CreateTime to LogAppendTime; or the target had a batch with the sequence numbers" in copy.error
+    assert f"of source offsets 1 to 1 before this flow sent it: its answer has the time {NOW_MS}" in copy.error
+    assert (copy.position, copy.all_acknowledged, copy.at_rest) == (1, False, True)
+
+
+@pytest.mark.parametrize(("stamped_ms", "position"), [(NO_TIME, 1), (NOW_MS, 1), (NOW_MS + 1, 0)])
+def test_a_batch_that_was_sent_twice_counts_where_the_broker_had_it_by_its_own_time(stamped_ms: int, position: int):
+    copy = copying(planned=False, batches=1)
+    copy.guard = replace(copy.guard, age_ms=1 << 60)
+    first = copy.next_batch()
+    assert first is not None
+    assert first.newest_ms == NOW_MS
+    copy.refused(first, NETWORK, "")
+    assert copy.next_batch() is first
+    acknowledge(copy, first, 0, stamped_ms)
+    assert (copy.position, copy.unsettled) == (position, position == 0)
+
+
+def test_what_the_broker_had_before_counts_for_nothing_after_the_partition_has_stopped_either():
+    copy = copying(planned=False)
+    copy.guard = replace(copy.guard, age_ms=1 << 60)
+    first, second = copy.next_batch(), copy.next_batch()
+    assert first is not None
+    assert second is not None
+    copy.stop("it is moved to another offset", Kind.MOVED)
+    acknowledge(copy, first, 0, NO_TIME)
+    acknowledge(copy, second, 1, NOW_MS)
+    assert (copy.error, copy.position, copy.all_acknowledged) == ("it is moved to another offset", 1, False)
 
 
 def test_what_is_on_its_way_when_the_type_is_seen_is_named_too_and_counts():
@@ -62,14 +101,14 @@ def test_what_is_on_its_way_when_the_type_is_seen_is_named_too_and_counts():
     flying = [copy.next_batch() for _ in range(3)]
     for number, one in enumerate(flying):
         assert one is not None
-        acknowledge(copy, one, number, broker_time=False)
+        acknowledge(copy, one, number, NO_TIME)
     assert (event(copy).first, event(copy).last) == (0, 2)
     assert (copy.position, copy.all_acknowledged) == (3, True)
 
 
 @pytest.mark.parametrize("planned", [True, False])
-@pytest.mark.parametrize("seen", [True, False])
-def test_the_answer_for_a_batch_that_was_sent_twice_shows_nothing(planned: bool, seen: bool):
+@pytest.mark.parametrize("stamped_ms", [NOW_MS, NO_TIME])
+def test_the_answer_for_a_batch_that_was_sent_twice_shows_nothing(planned: bool, stamped_ms: int):
     """Where the broker had it already, the answer has the newest time in the batch, whatever the topic does."""
     copy = copying(planned=planned)
     copy.guard = replace(copy.guard, age_ms=1 << 60)
@@ -77,7 +116,7 @@ def test_the_answer_for_a_batch_that_was_sent_twice_shows_nothing(planned: bool,
     assert first is not None
     copy.refused(first, NETWORK, "")
     assert copy.next_batch() is first
-    acknowledge(copy, first, 0, broker_time=seen)
+    acknowledge(copy, first, 0, stamped_ms)
     assert (copy.error, copy.position) == ("", 1)
 
 
@@ -85,7 +124,7 @@ def test_after_the_change_is_seen_old_records_count_as_what_they_are():
     copy = copying(planned=True)
     first = copy.next_batch()
     assert first is not None
-    acknowledge(copy, first, 0, broker_time=False)
+    acknowledge(copy, first, 0, NO_TIME)
     assert copy.remembered_ms == first.newest_ms == NOW_MS
     assert not copy.guard.holds(NOW_MS)
 
@@ -102,7 +141,7 @@ def test_answers_that_show_the_brokers_time_let_the_next_ones_go_side_by_side():
     first = copy.next_batch()
     assert first is not None
     assert copy.next_batch() is None
-    acknowledge(copy, first, 0, broker_time=True)
+    acknowledge(copy, first, 0, NOW_MS)
     assert sent(copy) == 2
 
 

@@ -158,6 +158,36 @@ def test_a_record_that_the_source_has_no_more_contradicts_no_copy(
     assert {place.topic: one for place, one in found.items()} == {name: held[each] for each, name in names.items()}
 
 
+def test_records_before_the_last_one_are_held_too_as_far_as_both_logs_have_them(
+    lab_flow: FlowConfig, cluster_a: LabCluster, cluster_b: LabCluster, lab_cluster: Callable[[str], Cluster], topic
+):
+    name = topic("between")
+    place = TopicPartition(name, 0)
+    for cluster, values in ((cluster_a, [b"0", b"1", b"2", b"3", b"4"]), (cluster_b, [b"0", b"1", b"x", b"3", b"4"])):
+        create_topic(cluster, name, 1)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 3})
+        for value in values:
+            producer.produce(name, value, timestamp=1_000)
+        assert producer.flush(30) == 0
+
+    def held(*offsets: int) -> Held:
+        one = Copy(place, 4, 4, held=tuple((offset, offset) for offset in offsets))
+        return HeldRecords(lab_flow, lab_cluster("A"), lab_cluster("B"), 30_000).hold({place: one}).complete()[place]
+
+    def ahead(*offsets: int) -> Held:
+        one = Copy(place, 6, 4, held=tuple((offset, offset - 2) for offset in offsets))
+        return HeldRecords(lab_flow, lab_cluster("A"), lab_cluster("B"), 30_000).hold({place: one}).complete()[place]
+
+    assert ahead(5, 6) is Held.OTHER, "the source has come to offset 5"
+    assert ahead(6) is Held.GONE, "and it has lost that one"
+    assert ahead() is Held.GONE
+    assert held() is Held.SAME
+    assert held(3, 4) is Held.SAME
+    assert held(1, 2, 3, 4) is Held.OTHER, "though the last one is the same"
+    delete_records(cluster_a, name, 3)
+    assert held(1, 2, 3, 4) is Held.SAME, "of what the source has no more nothing is known"
+
+
 def write_one_by_one(cluster: LabCluster, name: str, values: Sequence[bytes]) -> None:
     """Each in a transaction of its own, so that a marker lies behind it; "aborted" ones are."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name, "log_level": 3})

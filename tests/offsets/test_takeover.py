@@ -25,8 +25,10 @@ from sparkmirror.offsets.takeover import (
     Resume,
     Stuck,
     before_the_last,
+    behind_the_forged,
     behind_the_record,
     decide,
+    not_on_record,
 )
 from tests.offsets.segments import Segment, end, records_of
 
@@ -326,6 +328,19 @@ def test_progress_before_a_segment_that_does_not_say_where_a_hole_is_counts_by_i
     assert went_on(decision) == (132, Last(sequence=13, source=131, target=13), "")
 
 
+def test_records_whose_source_offsets_are_not_sure_are_not_held():
+    """The internal topic has lost the segment of records from source offset 110 on, and has a later one."""
+    later = Segments(partition=PLACE, writer=OLD, sequence=12, source=130, after=116)
+    state = state_of([*records_of((segment(0, 100, 0),)), later, progress(8, 108, 8)])
+    tail = Tail(start=0, high_watermark=15, batches=(own(0, 0, 14), marker(14)), since=0)
+    observed = Observed(
+        partition=PLACE, progress=state.progress[PLACE], map=state.map_of(PLACE), tail=tail, ids=(7,), start=50
+    )
+    held = not_on_record(observed, Last(sequence=13, source=131, target=13), 20)
+    assert held[-2:] == ((130, 12), (131, 13))
+    assert [pair for pair in held if pair[0] >= 110] == [(130, 12), (131, 13)]
+
+
 def test_a_last_record_that_is_not_the_one_of_the_map_has_all_copied_again_behind_the_record_on_record():
     tail = Tail(start=0, high_watermark=10, batches=(own(0, 0, 10),), since=0)
     found = Last(sequence=9, source=109, target=9)
@@ -362,6 +377,56 @@ def test_records_before_the_last_one_are_told_by_both_offsets_as_far_back_as_the
     assert before_the_last(observed, last, 3) == pairs[:3]
     assert before_the_last(observed, replace(last, target=8), 3) == (), "it is no longer there"
     assert before_the_last(replace(observed, tail=replace(tail, batches=batches[3:])), last, 20) == pairs[:1]
+
+
+def test_records_that_the_log_alone_tells_of_are_those_behind_the_one_on_record():
+    """Dense ones by their numbers, with no more of the log than its end; else by the batches."""
+    state = state_of([*records_of((segment(0, 100),)), progress(3, 103, 3)])
+    facts: dict[str, Any] = {"partition": PLACE, "map": state.map_of(PLACE), "ids": (7,), "start": 50}
+    end, last = (
+        Tail(start=0, high_watermark=10, batches=(own(7, 7, 2), marker(9)), since=7),
+        Last(sequence=8, source=108, target=8),
+    )
+    observed = Observed(progress=state.progress[PLACE], tail=end, **facts)
+    assert not_on_record(observed, last, 20) == ((104, 4), (105, 5), (106, 6), (107, 7), (108, 8))
+    assert not_on_record(observed, last, 2) == ((104, 4), (105, 5))
+    assert not_on_record(replace(observed, progress=progress(8, 108, 8)), last, 20) == ()
+    assert not_on_record(observed, replace(last, target=9), 20) == (), "it is no longer there"
+    batches = (own(3, 3, 2), foreign(5), own(6, 5, 2), marker(8))
+    mixed = replace(observed, tail=Tail(start=0, high_watermark=9, batches=batches, since=3))
+    assert not_on_record(mixed, Last(sequence=6, source=106, target=7), 20) == ((104, 4), (105, 6), (106, 7))
+    fresh = replace(observed, progress=progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=100))
+    log = Tail(start=0, high_watermark=3, batches=(own(0, 0, 3),), since=0)
+    found = Last(sequence=2, source=102, target=2)
+    assert not_on_record(replace(fresh, tail=log), found, 20) == ((100, 0), (101, 1), (102, 2))
+
+
+@pytest.mark.parametrize(("known", "position"), [(progress(3, 103, 3), 104), (None, 100)])
+def test_forged_batches_have_all_copied_again_behind_the_record_on_record(known: Progress | None, position: int):
+    tail = Tail(start=0, high_watermark=10, batches=(own(0, 0, 10),), since=0)
+    state = state_of([*records_of((segment(0, 100),)), *([known] if known else [])])
+    observed = Observed(partition=PLACE, progress=known, map=state.map_of(PLACE), ids=(7,), tail=tail, start=50)
+    decision = behind_the_forged(observed, Last(sequence=9, source=109, target=9))
+    assert (decision.position, decision.last, decision.anew) == (position, None, True)
+    assert decision.event is not None
+    assert (decision.event.kind, decision.event.first, decision.event.last) == (Kind.FORGED_BATCH, position, 109)
+    assert "records that producer id 7, epoch 4 of this flow has written by their headers" in decision.event.text
+    assert [(one.sequence, one.target) for one in decision.targets] == ([(4, -1)] if known else [])
+
+
+@pytest.mark.parametrize("position", [110, 90])
+def test_forged_batches_of_an_epoch_that_has_ended_take_the_copy_back_to_where_the_next_one_began(position: int):
+    """The next one has sent nothing; the record that it came after is on record, and where it was to begin."""
+    old = progress(3, 103, 3)
+    begun = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=position, before=(3, 103, 3))
+    tail = Tail(start=0, high_watermark=7, batches=(own(0, 0, 4), marker(4), own(5, 4, 2)), since=0)
+    state = state_of([*records_of((segment(0, 100, 0),)), old, begun])
+    observed = Observed(partition=PLACE, progress=begun, map=state.map_of(PLACE), ids=(7,), tail=tail, start=50)
+    last = Last(sequence=5, source=105, target=6)
+    assert not_on_record(observed, last, 20) == ((104, 5), (105, 6))
+    decision = behind_the_forged(observed, last)
+    assert decision.position == position
+    assert [(one.sequence, one.target) for one in decision.targets] == [(4, -1)]
 
 
 def test_what_was_there_before_the_flow_began_anew_does_not_count():

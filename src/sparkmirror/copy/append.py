@@ -187,7 +187,7 @@ class Appender:
             if result.code == 0 and result.base_offset < 0:
                 partition.refused(batch, NETWORK_EXCEPTION, "the broker does not say at which offset the batch lies")
             elif result.code == 0:
-                acknowledge(partition, batch, result.base_offset, broker_time=result.stamped_ms >= 0)
+                acknowledge(partition, batch, result.base_offset, result.stamped_ms)
             else:
                 partition.refused(batch, result.code, result.message, result.record)
         for target in _missing(sent, told):

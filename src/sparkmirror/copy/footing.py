@@ -49,6 +49,13 @@ class Question:
     reached: Reached
     leader_epoch: int
 
+    def may_hide(self, epoch: int, end: int) -> bool:
+        """Whether a log that has all that was known may go on behind that; the leader says where its epoch ends."""
+        if self.reached.leader_epoch == NO_EPOCH:
+            return True
+        has_all = epoch == self.reached.leader_epoch and end >= self.reached.end
+        return has_all and (end > self.reached.end or epoch != self.leader_epoch)
+
 
 @dataclass(slots=True)
 class Footing:

@@ -1,12 +1,14 @@
 """Which brokers lead a lane's partitions, on both sides; learnt at the start and whenever an answer says otherwise.
 
 A leader of the target that was elected since the last acknowledgement is asked first whether it has all of the log.
+Where its log goes on behind that, it is asked as well what it remembers of the flow's writer: somebody who may write to
+the copy may have forged batches of it, in whose place the next one would be taken for one that is there already.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -21,9 +23,14 @@ from sparkmirror.kafka.codes import GONE, UNKNOWN_TOPIC_OR_PARTITION, Advice, ad
 from sparkmirror.kafka.epochs import ask_leaders_of_epochs
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.metadata import NO_LEADER, TopicView, describe_topics
+from sparkmirror.kafka.producer_states import ask_leaders_for_producers
+from sparkmirror.model import TopicPartition
 
 PINGS, MEASURE_SECONDS = 4, 1.0
 VERIFY_MS = 5_000
+
+EACH_PRODUCER_SECONDS, PRODUCERS_SECONDS = 0.02, 60.0
+"""A leader that has told of so many producers is not asked again for so long, at most: each takes some microseconds."""
 
 GONE_SECONDS = 10.0
 """How long a topic may be unknown before its partitions stop: metadata of a new topic takes a moment to spread."""
@@ -41,6 +48,7 @@ class Leaders:
     source: Cluster
     target: Cluster
     _missing: dict[tuple[str, str], float] = field(default_factory=dict)
+    _producers_due: dict[TopicPartition, float] = field(default_factory=dict)
 
     async def learn(self, partitions: Sequence[PartitionCopy]) -> None:
         """Asks both clusters for the leaders of partitions that are not stopped.
@@ -103,6 +111,14 @@ class Leaders:
             {target: each.reached.leader_epoch for target, each in asked.items()},
             VERIFY_MS,
         )
+        grown = {
+            answer.key: doubted[answer.key]
+            for answer in answers
+            if (told := answer.value) is not None
+            and answer.code == 0
+            and asked[answer.key].may_hide(told.epoch, told.end)
+        }
+        await self._look_for_forged(grown)
         for answer in answers:
             partition = doubted[answer.key]
             if answer.value is not None and answer.code == 0:
@@ -113,6 +129,23 @@ class Leaders:
                 partition.stop(str(error), kind_of(answer.code))
             else:
                 partition.lost_leader = True
+
+    async def _look_for_forged(self, grown: Mapping[TopicPartition, PartitionCopy]) -> None:
+        """Gives back partitions to which somebody else has written by the writer of this flow, where leaders say so."""
+        asked_at = now()
+        nodes = {
+            target: p.target_leader
+            for target, p in grown.items()
+            if p.answered and self._producers_due.get(target, asked_at) <= asked_at
+        }
+        if not nodes:
+            return
+        for answer in await ask_leaders_for_producers(self.target, nodes, VERIFY_MS):
+            partition, producers = grown[answer.key], answer.value or {}
+            self._producers_due[answer.key] = asked_at + min(EACH_PRODUCER_SECONDS * len(producers), PRODUCERS_SECONDS)
+            state = producers.get(partition.plan.writer.producer_id)
+            if state is not None and answer.code == 0 and partition.answered:
+                partition.compare_writer(state.epoch, state.last_sequence)
 
     def _learn_source(self, partition: PartitionCopy, view: TopicView) -> None:
         if self._unusable(partition, self.source, view, partition.source.partition):

@@ -207,6 +207,11 @@ class PartitionCopy:
         return any(batch.sent for batch in self._unacknowledged)
 
     @property
+    def answered(self) -> bool:
+        """Whether the target has acknowledged all that was sent."""
+        return not self.error and not self._unacknowledged
+
+    @property
     def done(self) -> bool:
         """Whether there is nothing left to do: stopped, or ``until`` reached."""
         reached = self.plan.until != NO_OFFSET and self.position >= self.plan.until
@@ -413,10 +418,25 @@ class PartitionCopy:
                 f"{asked.reached.leader_epoch}, and now epoch {epoch} ends at {end}"
             )
 
-    def _give_back(self, error: str, kind: Kind = Kind.STOPPED) -> None:
+    def compare_writer(self, epoch: int, last_sequence: int) -> None:
+        """Takes what the target's leader remembers of the writer, while all that was sent is acknowledged."""
+        beyond = (last_sequence - self.sequence) % SEQUENCES
+        if epoch == self.plan.writer.epoch and last_sequence != NO_OFFSET and beyond < SEQUENCES // 2:
+            self._give_back(
+                f"the target topic {self.target.topic} has records up to sequence number {last_sequence} of this "
+                f"flow's producer id {self.plan.writer.producer_id}, epoch {epoch}, of which the flow has sent none "
+                f"from {self.sequence} on: somebody else has written them"
+            )
+
+    def _give_back(self, error: str, kind: Kind = Kind.STOPPED, last: int = NO_OFFSET) -> None:
         """Stops, and leaves it to the driver to read in the target's log what is there."""
         self.unsettled = True
-        self.stop(f"{error}; given back: the target's log has to tell what is there", kind)
+        self.stop(f"{error}; given back: the target's log has to tell what is there", kind, last)
+
+    def doubt(self, batch: Outgoing, error: str, kind: Kind, last: int) -> None:
+        """The target says that it has ``batch``, and may have another one in its place: that counts for nothing."""
+        batch.sent, batch.open = False, True
+        self._give_back(error, kind, last)
 
     def _unsent(self) -> list[Outgoing]:
         """The refused batches, oldest first; one behind them may be acknowledged already."""
@@ -425,12 +445,12 @@ class PartitionCopy:
     def acknowledged(self, batch: Outgoing, base_offset: int) -> None:
         """The target has ``batch`` at ``base_offset``; batches count in order, whatever the order of the answers."""
         if base_offset < self.footing.reached.end and not self.error:
-            batch.sent, batch.open = False, True
             self.cut = base_offset
-            self._give_back(
+            error = (
                 f"source offset {batch.source}: it came to lie at offset {base_offset} of a log that had acknowledged "
                 f"all below {self.footing.reached.end}"
             )
+            self.doubt(batch, error, Kind.STOPPED, NO_OFFSET)
             return
         batch.sent, batch.base_offset = False, base_offset
         while self._unacknowledged and self._unacknowledged[0].base_offset != NO_OFFSET:

@@ -8,7 +8,7 @@ than the budgets of ``offsets.record_comparison``, and each question has a deadl
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -35,6 +35,9 @@ QUESTIONS = 3
 NEAR, NEAR_BYTES = 20, 1 << 20
 """So many records before and behind one tell of it where log cleaners have removed it, and about so many bytes."""
 
+HELD_BYTES, ALL_HELD_BYTES = 64 << 10, 64 << 20
+"""So many bytes of a partition's records are held at least, and of all partitions together where they are few."""
+
 Maps = Callable[[Set[TopicPartition]], Mapping[TopicPartition, OffsetMap]]
 
 
@@ -57,12 +60,16 @@ class _Record(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Which record of the source is to lie where on the target; ``earlier`` ones by both offsets, the oldest last."""
+    """Which record of the source is to lie where on the target; ``earlier`` ones by both offsets, the oldest last.
+
+    Of those before it that are to be held too, the oldest first, are the offsets in ``held``.
+    """
 
     there: TopicPartition
     source: int
     target: int
     earlier: tuple[tuple[int, int], ...] = ()
+    held: tuple[tuple[int, int], ...] = ()
 
 
 class Held(Enum):
@@ -115,12 +122,46 @@ class HeldRecords:
         """Holds one record of each partition of the source."""
         self._failed = {}
         logs = self._logs(places)
+        found = self._together(places, logs)
+        left = logs.keys() - found.keys() - self._failed.keys()
+        found |= self._one_by_one({here: places[here] for here in left}, logs)
+        return Results(
+            found={here: one for here, one in found.items() if here not in self._failed}, failed=self._failed
+        )
+
+    def _together(
+        self, places: Mapping[TopicPartition, Copy], logs: Mapping[TopicPartition, _Window]
+    ) -> dict[TopicPartition, Held]:
+        """Holds all records that are to be held; nothing is told of partitions of which the last one was not read."""
+        windows = {
+            here: _Window(
+                Span(max(one.held[0][0], logs[here].source.first), min(one.held[-1][0] + 1, logs[here].source.end)),
+                Span(max(one.held[0][1], logs[here].target.first), min(one.held[-1][1] + 1, logs[here].target.end)),
+            )
+            for here, one in places.items()
+            if one.held and here in logs
+        }
+        windows = {here: one for here, one in windows.items() if all(span.first < span.end for span in one)}
+        most = min(NEAR_BYTES, max(HELD_BYTES, ALL_HELD_BYTES // max(1, len(windows))))
+        found = dict[TopicPartition, Held]()
+        for here, both in self._read(places, windows, most).items():
+            pairs, last = _pairs(places[here].held, *both), (places[here].target, places[here].source)
+            if not all(copy.is_copy_of(original) for copy, original in pairs):
+                found[here] = Held.OTHER
+            elif any((copy.offset, original.offset) == last for copy, original in pairs):
+                found[here] = Held.SAME
+        return found
+
+    def _one_by_one(
+        self, places: Mapping[TopicPartition, Copy], logs: Mapping[TopicPartition, _Window]
+    ) -> dict[TopicPartition, Held]:
+        """Holds the last records alone."""
         windows = {
             here: _Window(Span(one.source, one.source + 1), Span(one.target, one.target + 1))
             for here, one in places.items()
-            if here in logs and _goes_to(logs[here].source, one.source) and _goes_to(logs[here].target, one.target)
+            if _goes_to(logs[here].source, one.source) and _goes_to(logs[here].target, one.target)
         }
-        found = dict.fromkeys(logs.keys() - windows.keys(), Held.GONE)
+        found = {here: _without(places[here], logs[here]) for here in places.keys() - windows.keys()}
         near = dict[TopicPartition, _Window]()
         empty = set[TopicPartition]()
         for here, (originals, copies) in self._read(places, windows, 1).items():
@@ -136,9 +177,7 @@ class HeldRecords:
         near |= {here: _around(places[here], logs[here]) for here in cleaned}
         for here, (originals, copies) in self._read(places, near, NEAR_BYTES).items():
             found[here] = _by_those_near(places[here], near[here], originals, copies)
-        return Results(
-            found={here: one for here, one in found.items() if here not in self._failed}, failed=self._failed
-        )
+        return found
 
     def _logs(self, places: Mapping[TopicPartition, Copy]) -> dict[TopicPartition, _Window]:
         """What both logs have."""
@@ -177,6 +216,15 @@ class HeldRecords:
         return {here for here in places if "compact" in (policies.get(here.topic, "compact") or "")}
 
 
+def _without(one: Copy, logs: _Window) -> Held:
+    """What it says that one of the logs does not go there; no copy is of what the source has not got yet.
+
+    Where the source lacks records before those that are to be held too, it has lost some.
+    """
+    ahead = bool(one.held) and one.held[0][0] <= logs.source.end <= one.source
+    return Held.OTHER if ahead else Held.GONE
+
+
 def _goes_to(log: Span, offset: int) -> bool:
     return log.first <= offset < log.end
 
@@ -196,15 +244,23 @@ def _by_those_near(one: Copy, window: _Window, originals: Read[_Record], copies:
     A copy of a record further on is not of this one. Where the map has lost entries, the ones near it are others too.
     """
     here = {record.offset: record for record in originals.records}
-    there = {record.offset: record for record in copies.records}
-    pairs = [(there[target], here[source]) for source, target in one.earlier if source in here and target in there]
-    last = there.get(one.target)
+    pairs = _pairs(one.earlier, originals, copies)
+    last = next((record for record in copies.records if record.offset == one.target), None)
     if any(not copy.is_copy_of(original) for copy, original in pairs):
         return Held.OTHER
     if last is not None and any(last.is_copy_of(each) for offset, each in here.items() if offset > one.source):
         return Held.OTHER
     whole = originals.end >= window.source.end and copies.end >= window.target.end
     return Held.SAME if pairs and whole else Held.CLEANED
+
+
+def _pairs(
+    offsets: Iterable[tuple[int, int]], originals: Read[_Record], copies: Read[_Record]
+) -> list[tuple[_Record, _Record]]:
+    """Copies and their originals, by source and target offsets, of which both have been read."""
+    here = {record.offset: record for record in originals.records}
+    there = {record.offset: record for record in copies.records}
+    return [(there[target], here[source]) for source, target in offsets if source in here and target in there]
 
 
 def _bounds(

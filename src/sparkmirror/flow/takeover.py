@@ -28,25 +28,30 @@ from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.writers import GROUPS, Fenced
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends
+from sparkmirror.kafka.reading import CORRUPT_MESSAGE
 from sparkmirror.kafka.rounds import Results
-from sparkmirror.kafka.tails import Mark, last_batches, read_headers
+from sparkmirror.kafka.tails import OFFSET_NOT_AVAILABLE, Mark, last_batches, read_headers
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, TopicPartition, Writer
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail
 from sparkmirror.offsets.takeover import (
     Begin,
-    Last,
     Observed,
     ReadFrom,
     Resume,
     Stuck,
     before_the_last,
+    behind_the_forged,
     behind_the_record,
     decide,
     last_before,
+    not_on_record,
 )
 from sparkmirror.offsets.writers import Unfenceable
+
+HELD = 1_000
+"""So many records behind the one on record are held against the source at most, and the last one."""
 
 LEASE_SECONDS = 9.0
 """A lane sends nothing when its last sign of life is older, whatever happened to it; one second is for the clocks."""
@@ -191,33 +196,45 @@ class Takeover:
         there: Mapping[TopicPartition, TopicPartition],
         taking: _Taking,
     ) -> None:
-        """Sees that the map leads to the records that the logs have last, where the internal topic may lack its end.
+        """Sees that the logs have those records last, of which they alone tell, to which the map leads.
 
-        A progress that came after a loss vouches for no segments but those up to its last record: it names the newest.
+        Whoever may write to a copy can forge batches of the flow. And where the internal topic may lack its end, the
+        map leads elsewhere: a progress that came after a loss vouches for no segments but those up to its last record.
         """
-        doubtful: dict[TopicPartition, Last] = {}
-        for here, decision in found.items():
-            last, progress = decision.last, self._store.state.progress.get(here)
-            known = NO_OFFSET if progress is None else progress.source
-            lacks = self._store.elected_since(here) or self._store.state.lacks_ahead(here)
-            if last is not None and last.source > known and lacks:
-                doubtful[here] = last
-        if self._source is None or not doubtful:
-            return
+        lacking = self._lacking(found)
         places = {
-            here: Copy(there[here], last.source, last.target, before_the_last(observed[here], last, NEAR))
-            for here, last in doubtful.items()
+            here: Copy(there[here], last.source, last.target, before_the_last(observed[here], last, NEAR), alone_tells)
+            for here, decision in found.items()
+            if (last := decision.last) is not None
+            and ((alone_tells := not_on_record(observed[here], last, HELD)) or here in lacking)
         }
+        if self._source is None or not places:
+            return
         compared = self._compared(self._source, places)
+        verdicts = dict(compared.found)
         for here, failure in compared.failed.items():
-            del resumed[here]
-            taking.waiting[here] = Waiting(str(failure))
-        for here in [here for here, held in compared.found.items() if held in (Held.OTHER, Held.CLEANED)]:
-            cleaned = compared.found[here] is Held.CLEANED
-            found[here] = decision = behind_the_record(observed[here], doubtful[here], cleaned=cleaned)
-            resumed[here] = replace(
-                resumed[here], position=decision.position, event=decision.event, anew=True, last=NO_RECORD
-            )
+            if here not in lacking and _is(failure, self._target, CORRUPT_MESSAGE):
+                verdicts[here] = Held.OTHER
+            elif here in lacking or not _is(failure, self._source, CORRUPT_MESSAGE, OFFSET_NOT_AVAILABLE):
+                del resumed[here]
+                taking.waiting[here] = Waiting(str(failure))
+        for here, held in verdicts.items():
+            decision = _behind_others(observed[here], found[here], held, lacks=here in lacking)
+            if decision is not None:
+                found[here] = decision
+                resumed[here] = replace(
+                    resumed[here], position=decision.position, event=decision.event, anew=True, last=NO_RECORD
+                )
+
+    def _lacking(self, found: Mapping[TopicPartition, Resume]) -> set[TopicPartition]:
+        """Partitions of whose map the newest entries may be lost, on which the last record of the log depends."""
+        state, lacking = self._store.state, set[TopicPartition]()
+        for here, decision in found.items():
+            known = state.progress[here].source if here in state.progress else NO_OFFSET
+            beyond = decision.last is not None and decision.last.source > known
+            if beyond and (self._store.elected_since(here) or state.lacks_ahead(here)):
+                lacking.add(here)
+        return lacking
 
     def _compared(self, source: Cluster, places: Mapping[TopicPartition, Copy]) -> Results[TopicPartition, Held]:
         """Whether records of the source lie where they are to lie; a topic that is another one by now says nothing."""
@@ -370,3 +387,20 @@ class Takeover:
         if isinstance(decision, Begin) and progress is not None and target_id and known not in ("", target_id):
             return progress.position, None
         return decision.position, decision.event
+
+
+def _behind_others(observed: Observed, decision: Resume, held: Held, *, lacks: bool) -> Resume | None:
+    """Where to go on where the log does not have the records that the map leads to; None where it has them."""
+    assert decision.last is not None  # or nothing was compared
+    if lacks and held in (Held.OTHER, Held.CLEANED):
+        return behind_the_record(observed, decision.last, cleaned=held is Held.CLEANED)
+    return behind_the_forged(observed, decision.last) if held is Held.OTHER else None
+
+
+def _is(failure: BrokerError | LinkError, cluster: Cluster, *codes: int) -> bool:
+    """Whether a cluster has answered one of these codes.
+
+    Batches of the source that cannot be opened are copied as they are, and not compared; nor is what lies behind a
+    transaction that was open when its leader was elected.
+    """
+    return isinstance(failure, BrokerError) and failure.cluster == cluster.alias and failure.code in codes

@@ -39,6 +39,7 @@ LOSSES = frozenset(
         Kind.TARGET_TAIL_LOST,
         Kind.TARGET_RECREATED,
         Kind.MAY_REPEAT,
+        Kind.FORGED_BATCH,
     }
 )
 """What happens a second time in the same words is another loss, unless a partition only stands still before it."""

@@ -24,8 +24,9 @@ References: KIP-98 (sequences), KIP-360 (epochs); see ``offsets.pieces`` for seq
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 from sparkmirror.events import Event, Kind
@@ -222,6 +223,85 @@ def behind_the_record(observed: Observed, found: Last, *, cleaned: bool = False)
     return _copied_again(observed, position, Event(kind=Kind.MAY_REPEAT, text=text, first=position), sound)
 
 
+def behind_the_forged(observed: Observed, found: Last) -> Resume:
+    """Where to go on if records up to ``found`` are others than the whole map has there: somebody has forged them.
+
+    All behind the last record that was acknowledged is copied again: the log does not tell which of them are copies.
+    """
+    writer = _writer_of(observed, found)
+    sound = _last_on_record(observed, writer)
+    position = _opening(observed, writer) if sound is None else sound.source + 1
+    progress = observed.progress
+    if progress is not None and progress.writer == writer:
+        position = max(position, progress.position)
+    elif progress is not None and observed.lineage.sent_nothing(writer) and progress.position != NO_OFFSET:
+        position = progress.position
+    text = (
+        f"target offsets up to {found.target} hold records that {_name(writer)} of this flow has written by their "
+        f"headers, and that are others than those of the source up to offset {found.source}: somebody who may write "
+        "to the copy has forged batches of this flow, or the source has others there since; everything from source "
+        f"offset {position} on is copied again, behind what was forged: see who has WRITE on the target topic"
+    )
+    event = Event(kind=Kind.FORGED_BATCH, text=text, first=position, last=max(position, found.source))
+    return _copied_again(observed, position, event, sound)
+
+
+def _last_on_record(observed: Observed, writer: Writer) -> Copied | None:
+    """The last record of a writer that is on record as acknowledged, or None.
+
+    By its own progress, by that of a newer one that has sent nothing, which names the record before, or by the map.
+    """
+    progress, pieces = observed.progress, observed.map.pieces(writer)
+    if pieces is None:
+        return None
+    named = [] if progress is None else [(progress.sequence, progress.source, progress.target)]
+    if progress is not None and progress.writer != writer:
+        named = [progress.before] if observed.lineage.sent_nothing(writer) else []
+    for sequence, source, target in named:
+        count = None if NO_OFFSET in (sequence, target) else pieces.count_of_last(sequence, source)
+        if count is not None and (count % SEQUENCES, pieces.source_of(count)) == (sequence, source):
+            return Copied(writer=writer, sequence=sequence, source=source, target=target)
+    settled = pieces.last_settled()
+    source_of = None if settled is None else pieces.source_of(settled.count)
+    if settled is None or source_of is None:
+        return None
+    return Copied(writer=writer, sequence=settled.count % SEQUENCES, source=source_of, target=settled.offset)
+
+
+def _writer_of(observed: Observed, last: Last) -> Writer:
+    """Who wrote the last record, by the log."""
+    return next(_writer(batch) for batch in reversed(observed.tail.batches) if batch.last_offset == last.target)
+
+
+def not_on_record(observed: Observed, last: Last, most: int) -> tuple[tuple[int, int], ...]:
+    """Source and target offsets of records behind the last one on record, up to the last one in what was read.
+
+    Only the log tells of them. The oldest come first, and ``most`` at most are given.
+    """
+    batches = [b for b in observed.tail.batches if not b.control and b.sequence >= 0 and b.last_offset <= last.target]
+    writer = _writer(batches[-1]) if batches else None
+    pieces = None if writer is None else observed.map.pieces(writer)
+    count = None if pieces is None else pieces.count_at(last.source)
+    if writer is None or pieces is None or count is None or batches[-1].last_offset != last.target:
+        return ()
+    known = _last_on_record(observed, writer)
+    near = None if known is None else pieces.count_of(known.sequence, count)
+    begin = pieces.first.count if near is None else near + 1
+    places: Iterable[tuple[int, int]]
+    if near is not None and known is not None and last.target - known.target == count - near:
+        places = ((each, known.target + each - near) for each in range(begin, count + 1))
+    else:
+        own = ((pieces.count_of(b.sequence, count), b) for b in batches if _writer(b) == writer)
+        places = (
+            (first + each, b.base_offset + each)
+            for first, b in own
+            for each in range(b.last_offset - b.base_offset + 1)
+        )
+    exact = ((each, target) for each, target in places if begin <= each <= count and pieces.is_exact(each))
+    held = ((pieces.source_of(each), target) for each, target in exact)
+    return tuple((source, target) for source, target in islice(held, most) if source is not None)
+
+
 def before_the_last(observed: Observed, last: Last, most: int) -> tuple[tuple[int, int], ...]:
     """Source and target offsets of records that lie before the last one in what was read, the newest first."""
     batches = [b for b in observed.tail.batches if not b.control and b.sequence >= 0 and b.last_offset <= last.target]
@@ -305,7 +385,8 @@ def _decide(observed: Observed) -> Decision:
     tail, fence = observed.tail, observed.fence
     if fence is not None:
         if any(b.producer_id == fence.producer_id and b.epoch > fence.epoch and not b.control for b in tail.batches):
-            return Stuck(error=_said("another driver writes it", "stop all drivers of this flow but one"))
+            reason = "another driver writes it, or somebody who may write to the copy has forged a newer epoch"
+            return Stuck(error=_said(reason, f"stop all drivers of this flow but one; else {_FORGED}"))
         if not any(b.producer_id == fence.producer_id and b.epoch >= fence.epoch for b in tail.batches):
             return ReadFrom(offset=tail.since)  # its marker is not below the high watermark yet
     mine = _own(observed)
@@ -986,6 +1067,7 @@ def _by_the_logs_end(observed: Observed, writer: Writer, last: Last, count: int,
     return Resume(position=position, last=None if markers else found, targets=ends, event=event)
 
 
+_FORGED = "see who has WRITE on the target topic, and delete it: it is copied anew"
 _ANEW = (
     "restore the flow's internal topic; or delete the target topic and the internal topic, and the flow copies "
     "everything anew"
@@ -997,7 +1079,7 @@ def _no_segment(batch: TailBatch) -> Stuck:
         f"its target has the record with sequence {_last_sequence(batch)} of {_name(_writer(batch))} at offset "
         f"{batch.last_offset}, but no segment on record says which source offset that is"
     )
-    return Stuck(error=_said(reason, _ANEW))
+    return Stuck(error=_said(reason, f"{_ANEW}; where somebody who may write to the copy has forged it, {_FORGED}"))
 
 
 def _contradiction(writer: Writer) -> Stuck:
