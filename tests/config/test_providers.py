@@ -211,3 +211,12 @@ def test_such_a_name_is_suggested_by_no_warning(secrets, load_lines):
     warned = "\n".join(load_lines(*PROVIDERS, *lines, "max.poll.records = 5", base=base).warnings)
     assert "write A.max.poll.records" in warned
     assert CANARY not in warned
+
+
+def test_a_provider_without_a_class_is_named_unless_a_secret_stands_in_the_place_of_its_name(load_lines):
+    with pytest.raises(ConfigError, match=r"'vault' has no class \(set config\.providers\.vault\.class, possible"):
+        load_lines("A->B.enabled = true", "config.providers = vault")
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{CANARY}";'
+    with pytest.raises(ConfigError, match=r"has no class \(set config\.providers\.<name>\.class, possible") as caught:
+        load_lines("A->B.enabled = true", f"config.providers = {login}")
+    assert CANARY not in str(caught.value)

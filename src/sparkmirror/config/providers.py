@@ -155,7 +155,9 @@ def _provider(name: str, entries: Mapping[str, Entry], declaration: Entry, class
     prefix = f"{DECLARATION}.{name}."
     entry = entries.get(prefix + "class")
     if entry is None:
-        raise declaration.wrong(f"{name!r} has no class", f"set {prefix}class, {one_of(_FACTORIES)}")
+        shown = declaration.tell(name)  # a secret may stand there by mistake
+        place = prefix if shown == repr(name) else f"{DECLARATION}.<name>."
+        raise declaration.wrong(f"{shown} has no class", f"set {place}class, {one_of(_FACTORIES)}")
     if entry.raw.strip() in classes:
         return Provider(name=name, lookup=classes[entry.raw.strip()])
     simple = entry.raw.strip().removeprefix(PACKAGE)
