@@ -8,6 +8,7 @@ Invariant: these count for partitions that have no position on record, and for n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ _SHAPES = (
     "write topic:place or topic:partition:place, parted by commas; a place is earliest, latest, "
     "timestamp:2026-11-01T00:00:00Z, or, for one partition, an offset"
 )
+_WHOLE = re.compile("[0-9]{1,19}")
 _INT32 = 2**31 - 1
 
 
@@ -157,7 +159,7 @@ def _listed(reader: Reader) -> Iterator[tuple[str, int | None, StartPlace]]:
     for text in reader.listing(POSITIONS, ()):
         topic, _, rest = text.partition(":")
         number, _, behind = rest.partition(":")
-        one = number.isdecimal() and behind != ""
+        one = _WHOLE.fullmatch(number) is not None and behind != ""
         found = (topic, int(number), _place(behind)) if one else (topic, None, _place(rest))
         yield _checked(entry, text, found, seen)
         seen.add(found[:2])
@@ -183,7 +185,7 @@ def _wrong(entry: Entry, text: str, reason: str) -> ConfigError:
 def _place(text: str) -> StartPlace | None:
     if text in (Beginning.EARLIEST.value, Beginning.LATEST.value):
         return StartPlace(kind=Beginning(text))
-    if text.isdecimal() and int(text) <= LONG_MAX:
+    if _WHOLE.fullmatch(text) is not None and int(text) <= LONG_MAX:
         return StartPlace(kind=Beginning.OFFSET, value=int(text))
     if not text.startswith(_MOMENT):
         return None
