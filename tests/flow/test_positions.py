@@ -158,6 +158,24 @@ def test_a_source_that_lost_its_tail_goes_on_from_where_the_histories_part():
     assert stand(progress=COPIED, epochs={SOURCE: EpochEnd(3, 450)}, on=on).first == 450
 
 
+def test_records_that_somebody_has_forged_or_the_source_has_lost_stand_still_where_a_loss_is_to_stop_the_copy():
+    event = Event(kind=Kind.FORGED_BATCH, text="others", first=450, last=499)
+    forged = {SOURCE: replace(RESUMED, position=450, event=event, anew=True)}
+    begun = start(progress=COPIED, resumed=forged)
+    assert (begun.plan.position, begun.event) == (450, event)
+    stopped = stand(progress=COPIED, resumed=forged, on=Policies(source_tail_lost=GoOn.STOP))
+    assert stopped == replace(event, text="others; the copy stands still until on.source.tail.lost is continue")
+    order = replace(MOVE, leader_epoch=4)
+    moved = start(
+        progress=COPIED,
+        resumed=forged,
+        on=Policies(source_tail_lost=GoOn.STOP),
+        moves={SOURCE: order},
+        ordered={SOURCE: EpochEnd(4, 520)},
+    )
+    assert (moved.plan.position, moved.moved) == (order.to, True)
+
+
 @pytest.mark.parametrize(
     ("end", "epoch"),
     [

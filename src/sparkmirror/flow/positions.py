@@ -40,6 +40,8 @@ from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.recovery import UNKNOWN_MS, Answer, recovery_ms
 from sparkmirror.offsets.source_history import UNDEFINED, Begun, EpochEnd
 
+_STANDS_STILL = f"the copy stands still until on.source.tail.lost is {GoOn.CONTINUE.value}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
@@ -311,7 +313,12 @@ def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Pla
             if place is not None:
                 return place
     epoch = _leader_epoch(source, known) if progress is not None else -1
-    return _Place(position=position, leader_epoch=epoch, event=resumed.event if resumed else None)
+    event = resumed.event if resumed else None
+    if event is not None and event.kind is Kind.FORGED_BATCH and known.on.source_tail_lost is GoOn.STOP:
+        # Nothing but the records differs: the source may have lost them, and others may be there since.
+        event = replace(event, text=f"{event.text}; {_STANDS_STILL}")
+        return _Place(position=position, leader_epoch=epoch, event=event, stop=True)
+    return _Place(position=position, leader_epoch=epoch, event=event)
 
 
 def _begins_late(source: TopicPartition, known: Known) -> Event | None:
@@ -467,11 +474,7 @@ def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known
 def tail_lost(met: EpochEnd, position: int, goes_on: int, *, epoch: int, stop: bool) -> Event:
     """The event of a source that lost what was copied up to ``position``, from where both are known to be the same."""
     point = met.end
-    done = (
-        f"the copy stands still until on.source.tail.lost is {GoOn.CONTINUE.value}"
-        if stop
-        else f"going on from offset {goes_on}"
-    )
+    done = _STANDS_STILL if stop else f"going on from offset {goes_on}"
     epochs = f" (leader epoch {epoch}; the two part after epoch {met.epoch})" if epoch >= max(0, met.epoch) else ""
     if not met.proven:
         text = (

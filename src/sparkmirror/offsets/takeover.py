@@ -240,7 +240,7 @@ def behind_the_forged(observed: Observed, found: Last) -> Resume:
         f"target offsets up to {found.target} hold records that {_name(writer)} of this flow has written by their "
         f"headers, and that are others than those of the source up to offset {found.source}: somebody who may write "
         "to the copy has forged batches of this flow, or the source has others there since; everything from source "
-        f"offset {position} on is copied again, behind what was forged: see who has WRITE on the target topic"
+        f"offset {position} on is to be copied again, behind these: see who has WRITE on the target topic"
     )
     event = Event(kind=Kind.FORGED_BATCH, text=text, first=position, last=max(position, found.source))
     return _copied_again(observed, position, event, sound)
