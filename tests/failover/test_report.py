@@ -73,6 +73,16 @@ INTERRUPTED = [
 TIMES = {"STOPPING": [10_000, 20_000], "MOVING": [45_000, 50_000], "VERIFYING": [50_000, 60_000]}
 
 
+def test_a_switchover_that_has_left_records_behind_is_in_trouble_and_a_failover_is_not(tmp_path):
+    for kind, troubles in ((Kind.SWITCHOVER, 1), (Kind.FAILOVER, 0)):
+        found = report(tmp_path, operation(kind), [("orders", "a.orders"), ("pay", "a.pay")])
+        lacking = [replace(one, end=one.end + 29 * number) for number, one in enumerate(found.partitions)]
+        assert not found.troubles
+        told = replace(found, partitions=tuple(lacking)).troubles
+        assert len(told) == troubles
+        assert all("29 records that a has are not on b, most in pay-0" in text for text in told)
+
+
 def test_an_operation_that_was_resumed_says_what_was_done_before(tmp_path):
     found = report(tmp_path, operation(facts={"times": TIMES, INTERRUPTIONS: INTERRUPTED}))
     told = as_dict(found)["interruptions"]

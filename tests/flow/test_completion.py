@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sparkmirror.flow.completion import Left, asking_ms, outstanding
@@ -53,6 +55,21 @@ def test_what_is_missing_is_counted_from_the_log_start_or_the_position(ranges, r
     found = outstanding("f", asked, state_of(records))
     assert found == left
     assert found.complete is not bool(left.partitions)
+
+
+def test_how_far_another_topic_of_the_name_was_copied_says_nothing():
+    known = state_of([replace(progress(0, 10), topic_id="aa")])
+    ranges = {PLACES[0]: (0, 4)}
+    assert outstanding("f", ranges, known, {"t": "bb"}) == Left(flow="f", records=4, partitions=1, worst="t-0")
+    assert outstanding("f", ranges, known, {"t": "aa"}).complete
+    assert outstanding("f", ranges, known, {"t": ""}).complete, "before Kafka 2.8 nobody can tell"
+    assert outstanding("f", ranges, state_of([progress(0, 10)]), {"t": "bb"}).complete, "nor where none is on record"
+
+
+def test_a_partition_that_stands_still_is_not_complete_wherever_it_stands():
+    found = outstanding("f", {PLACES[0]: (0, 4)}, state_of([replace(progress(0, 10), error="was made anew")]))
+    assert found == Left(flow="f", partitions=1, worst="t-0", trouble="t-0 stands still: was made anew")
+    assert not found.complete
 
 
 def test_a_flow_that_was_never_started_is_not_complete_even_without_partitions():

@@ -34,6 +34,7 @@ from sparkmirror.kafka.codes import MESSAGE_TOO_LARGE
 from sparkmirror.kafka.groups import OFFSETS_TOPIC, UNLISTED_MS, Offsets, fetch_offsets, list_groups
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.store import Store
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
 from sparkmirror.offsets import condensing
@@ -215,7 +216,7 @@ class GroupRecords:
         unreadable = {name: str(failure) for name, failure in fetched.failed.items()}
         asked = replace(lost_groups.ask(sides.source, topics_of_gone(known, fetched), timeout_ms), log=log)
         translate = self._translate(fetched.found)
-        ids = {} if sides.store is None else copied_ids(sides.store.state.progress, fetched.found)
+        ids = ids_where_committed(sides, sides.progress, fetched.found, timeout_ms)
         parted = NOT_PARTED if sides.store is None else lost_groups.parted_in(sides.store.state)
         seen = Seen(
             found=fetched.found, unreadable=unreadable, at_ms=at, asked=asked, ids=ids, settled=settled, parted=parted
@@ -449,10 +450,21 @@ def topics_of_gone(known: Mapping[str, GroupSeen], fetched: Results[str, Offsets
     return {one.topic for one in some if (one.group, one.topic) not in has}
 
 
-def copied_ids(progress: Mapping[TopicPartition, Progress], found: Mapping[str, Offsets]) -> dict[str, str]:
-    """The ids of the topics in which groups have committed, as the flow copies them."""
-    places = {place for own in found.values() for place in own if place in progress}
-    return {place.topic: progress[place].topic_id for place in places}
+def ids_where_committed(
+    sides: Sides, progress: Mapping[TopicPartition, Progress], found: Mapping[str, Offsets], timeout_ms: int
+) -> dict[str, str]:
+    """The ids of the copied topics in which groups have committed, as the source has them now.
+
+    The flow may not have found yet that a topic was deleted and created again: what groups have committed in the new
+    one is no place in the one that was copied. Of a topic that is not there the id is the one that was copied, and so
+    it is before Kafka 2.8.
+
+    Raises:
+        SparkmirrorError: the source cannot be asked.
+    """
+    copied = {place.topic: progress[place].topic_id for own in found.values() for place in own if place in progress}
+    now = ids_of_topics(sides.source, copied, timeout_ms) if any(copied.values()) else {}
+    return {name: now.get(name) or known for name, known in copied.items()}
 
 
 def decide(

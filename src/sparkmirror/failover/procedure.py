@@ -21,7 +21,7 @@ from typing import Any
 from sparkmirror.duties import chosen_groups, lost_groups, topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.group_look import PATIENCE_SECONDS
-from sparkmirror.duties.group_records import Seen, committed_before, copied_ids, lost, news, topics_of_gone
+from sparkmirror.duties.group_records import Seen, committed_before, ids_where_committed, lost, news, topics_of_gone
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies, recreated_copies
 from sparkmirror.duties.lost_groups import NOT_PLACED, OffsetsLog
@@ -72,7 +72,7 @@ from sparkmirror.failover.tried import Tried, settled, tried_in, unsure_in, unsu
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.opening import check_still_held
 from sparkmirror.flow.operator import discover
-from sparkmirror.flow.parting import LostCopies
+from sparkmirror.flow.parting import LostCopies, recreated_topics
 from sparkmirror.flow.settling import settle
 from sparkmirror.flow.status import WORKING, state_of
 from sparkmirror.kafka import admin
@@ -88,6 +88,7 @@ from sparkmirror.kafka.groups import (
 )
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.store import Store
+from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.foreign import OVERWRITTEN
@@ -303,7 +304,7 @@ class Procedure:
             line = self._line(left.records, left.partitions, left.trouble, open_ones)
             if left.partitions:
                 line += self._undiscovered(ends)
-            line = line or self._said_of_unbegun() or self._said_of_lost()
+            line = line or self._said_of_unbegun() or self._said_of_lost() or self._said_of_changes(ends)
             if not line:
                 before, (ends, high) = (ends, high), self._both_ends()
                 if before == (ends, high):
@@ -351,7 +352,9 @@ class Procedure:
     def _undiscovered(self, ends: Mapping[TopicPartition, int]) -> str:
         """Which topics the flow has not found yet; it is ordered to look for them once."""
         progress, flow = self._store.state.progress, self._sides.flow
-        names = sorted({place.topic for place, end in ends.items() if end and place not in progress})
+        unknown = {place.topic for place, end in ends.items() if end and place not in progress}
+        ids = ids_of_topics(self._sides.source, {place.topic for place in progress.keys() & ends.keys()})
+        names = sorted({*unknown, *recreated_topics(progress, ids)})
         if not names:
             return ""
         which = self._discovered(names)
@@ -366,6 +369,28 @@ class Procedure:
         which = self._discovered(names)
         return (
             f"{flow.name} has not begun with what others wrote to {which}, and is told to look now: its log says more"
+        )
+
+    def _said_of_changes(self, ends: Mapping[TopicPartition, int]) -> str:
+        """Of logs that are not those that were copied: the flow has to find that first, and then copies what is there.
+
+        How far the source's logs go is no proof of what the target has while they are others.
+        """
+        changed, flow = changes(self._sides, ends), self._sides.flow
+        source = flow.source.alias
+        if changed.recreated:
+            which = self._discovered(sorted(changed.recreated))
+            return (
+                f"{which} was deleted and created again on {source}, and {flow.name} has not gone on there yet: it is "
+                "told to look now, and its log says what it does"
+            )
+        if not changed.parted:
+            return ""
+        one = changed.parted[min(changed.parted)]
+        more = f", as {len(changed.parted) - 1} other partitions" if len(changed.parted) > 1 else ""
+        return (
+            f"{one.partition} on {source} has lost what lay from offset {one.offset} on{more}, and {flow.name} has not "
+            "gone on there yet: its log says what it does"
         )
 
     def _discovered(self, names: Sequence[str]) -> str:
@@ -907,7 +932,7 @@ class Procedure:
             unreadable={group: str(why) for group, why in asked.failed.items()},
             at_ms=at,
             asked=replace(origin, log=log),
-            ids=copied_ids(self._store.state.progress, offsets),
+            ids=ids_where_committed(sides, self._store.state.progress, offsets, patience_ms),
             back_ms=back_ms,
             settled=settled,
             placed=placed,

@@ -114,6 +114,13 @@ class Report:
         found += [f"group {group}: {hindrance}" for group, hindrance in hindered.items()]
         found += [f"group {group} was not moved: {why}" for group, why in facts.get(NOT_TAKEN, [])]
         found += _absent(self.moves, self.taken)
+        done = self.operation.step == Step.DONE.name
+        if done and self.operation.kind == Kind.SWITCHOVER.value and self.missing:
+            most = max(self.partitions, key=lambda each: each.missing).partition
+            found.append(
+                f"{self.missing} records that {self.left} has are not on {self.taken}, most in {most}, though a "
+                "switchover leaves none behind: groups that have not read them skip them"
+            )
         found += _late(self.moves, self.left, self.taken)
         return (*found, *facts.get("problems", []))
 

@@ -5,8 +5,9 @@ passed them. What is produced meanwhile is not waited for, so the wait ends unde
 only where they are named: the other flow of a pair makes their topic when it starts, and this one finds it at its next
 look.
 
-Invariants: `outstanding` is pure; a partition that the flow has not found yet counts as not copied, unless it is empty;
-a topic that somebody has paused is named.
+Invariants: `outstanding` is pure; a partition that the flow has not found yet counts as not copied, unless it is empty,
+and so does one of a topic that was deleted and created again; one that stands still is not complete, wherever it
+stands; a topic that somebody has paused is named.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sparkmirror.config import MirrorConfig, Side
 from sparkmirror.duties import topics
@@ -23,6 +25,7 @@ from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.topic_ids import in_hexadecimal
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import topic_key
 from sparkmirror.offsets.state import JournalState
@@ -106,6 +109,7 @@ class _Look:
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
         self.ranges: dict[TopicPartition, tuple[int, int]] = {}
+        self._ids: dict[str, str] = {}
 
     def begin(self, wanted: tuple[str, ...], left_s: Callable[[], float]) -> None:
         """Asks the source what it has now.
@@ -131,12 +135,13 @@ class _Look:
         timeout_ms = asking_ms(flow.admin_timeout_ms, left_s())
         ends = admin.list_offsets(source, places, OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
         self.ranges = {place: (starts[place], ends[place]) for place in places}
+        self._ids = {place.topic: in_hexadecimal(listed[place.topic].topic_id) for place in places}
 
     def left(self) -> Left:
         """Asks the flow's own record how far it is."""
         flow = self._sides.flow
         try:
-            return outstanding(str(flow.name), self.ranges, record(self._sides))
+            return outstanding(str(flow.name), self.ranges, record(self._sides), self._ids)
         except SparkmirrorError as failure:
             return Left(flow=str(flow.name), partitions=len(self.ranges), trouble=str(failure))
 
@@ -151,27 +156,41 @@ def asking_ms(timeout_ms: int, left_s: float) -> int:
     return min(timeout_ms, max(ASK_MS, int(1000 * left_s)))
 
 
-def outstanding(flow: str, ranges: Mapping[TopicPartition, tuple[int, int]], known: JournalState | None) -> Left:
+def outstanding(
+    flow: str,
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+    known: JournalState | None,
+    ids: Mapping[str, str] = MappingProxyType({}),
+) -> Left:
     """What is missing of these source offsets.
 
     Args:
         flow: its name.
         ranges: what the source had: from, and up to.
         known: the flow's internal topic, or None where it was never started.
+        ids: of the topics of the source as they are now, "" where nobody can tell: how far another topic of the name
+            was copied says nothing.
     """
     if known is None:
         return Left(flow=flow, partitions=len(ranges), trouble="it was never started")
     paused = sorted({place.topic for place in ranges if topic_key(place.topic) in known.paused})
     behind: dict[TopicPartition, int] = {}
+    still: dict[TopicPartition, str] = {}
     for place, (start, end) in ranges.items():
         progress = known.progress.get(place)
+        if progress is not None and ids.get(place.topic, "") not in ("", progress.topic_id) and progress.topic_id:
+            progress = None
         missing = end - max(start, NO_OFFSET if progress is None else progress.position)
-        if missing > 0:
-            behind[place] = missing
+        if progress is not None and progress.error:
+            still[place] = progress.error
+        if missing > 0 or place in still:
+            behind[place] = max(0, missing)
+    troubles = [f"paused: {', '.join(paused)}"] if paused and behind else []
+    troubles += [f"{place} stands still: {why}" for place, why in sorted(still.items())[:1]]
     return Left(
         flow=flow,
         records=sum(behind.values()),
         partitions=len(behind),
         worst=str(max(sorted(behind), key=lambda place: behind[place])) if behind else "",
-        trouble=f"paused: {', '.join(paused)}" if paused and behind else "",
+        trouble="; ".join(troubles),
     )
