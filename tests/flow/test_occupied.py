@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -26,7 +28,7 @@ from sparkmirror.copy.registrations import Registration
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.dry_run import preview
-from sparkmirror.flow.occupied import Occupied, TargetLogs, repeating
+from sparkmirror.flow.occupied import Found, Occupied, TargetLogs, repeating
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
@@ -284,6 +286,17 @@ def test_a_run_copies_the_other_topics_and_takes_such_a_one_over_by_an_order(
     # Other times than the source's: what lies beyond the stored position cannot be told, and is named.
     assert "1 partitions of 1 topics were taken over from MirrorMaker 2" in " ".join(mirror.output.split())
     assert (len(records(cluster_b, f"{stem}.{known}")), len(records(cluster_b, f"{stem}.{fresh}"))) == (60 + 50, 100)
+
+
+@pytest.mark.parametrize("policy", [PolicyChoice(), IDENTITY])
+@pytest.mark.parametrize("name", ["{0}", "{topic:>100}", "{", "}", "{topic}", "C->B"])
+def test_the_name_of_another_flow_is_told_as_it_is(name: str, policy: PolicyChoice) -> None:
+    flow = replace(FLOW, policy=policy)
+    found = Found(records={}, failed={}, flows={TopicPartition("copy", 0): name})
+    logs: Any = SimpleNamespace(of_others=lambda _: found, copied=lambda _, found: found)
+    (event,) = Occupied(flow, logs).look([(TopicPartition("pay", 0), TopicPartition("copy", 0))]).values()
+    assert event.text.startswith(f"flow {name} has written to the target topic copy, and this one has not begun there")
+    assert event.text.endswith("topics.append = pay")
 
 
 def records(cluster: LabCluster, name: str) -> list[Row]:

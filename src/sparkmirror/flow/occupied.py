@@ -287,16 +287,19 @@ class Occupied:
         found = self._logs.of_others(list(asked.values())) if asked else Found(records={}, failed={})
         if self._config.tells_writers and found.records:
             found = self._logs.copied(tuple(asked.items()), found)
-        why = {
-            there.topic: self._of_nobody(there, one[-1]) for there, one in sorted(found.records.items(), reverse=True)
-        }
-        why |= {there.topic: self._of_flow(there, flow) for there, flow in sorted(found.flows.items(), reverse=True)}
+        written = {there.topic: (there, one[-1]) for there, one in sorted(found.records.items(), reverse=True)}
+        flows = {there.topic: (there, flow) for there, flow in sorted(found.flows.items(), reverse=True)}
         for topic in topics:
             self._stopped.pop(topic, None)
         refused: dict[TopicPartition, Event] = {}
         for here, there in due:
-            if there.topic in why:
-                text = why[there.topic].format(topic=here.topic)
+            if there.topic in flows:
+                text = _of_flow(here.topic, *flows[there.topic])
+            elif there.topic in written:
+                text = self._of_nobody(here.topic, *written[there.topic])
+            else:
+                text = ""
+            if text:
                 refused[here] = Event(kind=Kind.TARGET_NOT_EMPTY, text=text)
                 self._stopped[there.topic] = {h: t for h, t in asked.items() if t.topic == there.topic}
             elif there in found.failed:
@@ -320,26 +323,17 @@ class Occupied:
         found = self._logs.of_others(places) if places else Found(records={}, failed={})
         return frozenset(there.topic for there in (*found.records, *found.flows, *found.failed))
 
-    def _of_nobody(self, there: TopicPartition, newest: Seen) -> str:
+    def _of_nobody(self, topic: str, there: TopicPartition, newest: Seen) -> str:
         if self._config.tells_writers:
             what = f"record {newest.offset} of {there} is the same as one of the source"
         else:
             what = f"record {newest.offset} of {there} was written by another producer"
         return (
             f"the target topic {there.topic} was written before this flow began: {what}, and no registered flow wrote "
-            f"it; copying {{topic}} from the source's oldest record could repeat it, so no partition of it is begun. "
+            f"it; copying {topic} from the source's oldest record could repeat it, so no partition of it is begun. "
             f"If MirrorMaker 2 copied it, stop this flow and start it with --take-over mm2 (and --offsets-topic, where "
             f"Connect's topic of offsets has another name); else delete or empty {there.topic}, or say with "
-            f"start.positions where {{topic}} begins, or copy it behind these records with topics.append = {{topic}}"
-        )
-
-    def _of_flow(self, there: TopicPartition, flow: str) -> str:
-        return (
-            f"flow {flow} has written to the target topic {there.topic}, and this one has not begun there: two flows "
-            f"would write one topic, or repeat what {flow} has copied if that was this flow under another name, so no "
-            f"partition of {{topic}} is begun. Exclude {{topic}} from one of the two, or give copies other names; if "
-            f"this flow is to go on behind {flow}, say with start.positions where {{topic}} begins; if both are to "
-            f"write {there.topic}, in no fixed order, say topics.append = {{topic}}"
+            f"start.positions where {topic} begins, or copy it behind these records with topics.append = {topic}"
         )
 
 
@@ -352,6 +346,16 @@ def repeating(config: FlowConfig, pairs: Pairs) -> Pairs:
         if not (policy.is_heartbeats_topic(topic) or is_homeward(config, topic) or appended.matches(topic))
     }
     return [(here, there) for here, there in pairs if here.topic in topics and _from_oldest(config, here)]
+
+
+def _of_flow(topic: str, there: TopicPartition, flow: str) -> str:
+    return (
+        f"flow {flow} has written to the target topic {there.topic}, and this one has not begun there: two flows "
+        f"would write one topic, or repeat what {flow} has copied if that was this flow under another name, so no "
+        f"partition of {topic} is begun. Exclude {topic} from one of the two, or give copies other names; if "
+        f"this flow is to go on behind {flow}, say with start.positions where {topic} begins; if both are to "
+        f"write {there.topic}, in no fixed order, say topics.append = {topic}"
+    )
 
 
 def _from_oldest(config: FlowConfig, here: TopicPartition) -> bool:
