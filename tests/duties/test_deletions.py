@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.config import ClientSettings, DeadLetters, Endpoint, FlowConfig
-from sparkmirror.duties.deletions import Keep, Observed, TopicDeletions, copied_topics, decide
+from sparkmirror.duties.deletions import Keep, Observed, TopicDeletions, decide
 from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.internal_topics import ensure_internal_topics
+from sparkmirror.duties.own_copies import copied_topics
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic, TopicDescription
 from sparkmirror.kafka.cluster import Cluster
@@ -19,6 +20,7 @@ from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.duty_records import OccupiedTopic
 from sparkmirror.offsets.records import FlowRecord, Progress
 
 NOWHERE = ClientSettings(bootstrap_servers=("localhost:1",))
@@ -82,6 +84,7 @@ def test_a_copy_of_unknown_id_goes_by_its_name() -> None:
         (replace(ORDERS, target={"A.orders": _topic(OTHER)}), "made since under the same name"),
         (replace(ORDERS, target={"A.orders": _topic(internal=True)}), "it is an internal topic"),
         (replace(ORDERS, flow=replace(FLOW, dead_letters=DeadLetters(topic="A.orders"))), "dead letters"),
+        (replace(ORDERS, held_before=frozenset({"A.orders"})), "it held records of others when the flow began to copy"),
     ],
 )
 def test_what_speaks_against_a_deletion_is_told(observed: Observed, reason: str) -> None:
@@ -248,3 +251,24 @@ def test_a_copy_that_was_made_anew_by_somebody_else_stays_and_is_told_once(
     assert f"topic DA.{name}  not deleted: it is not the topic that {name} was copied to" in told
     assert rounds == [[], [told], []]
     assert site.copies(name) == [name]
+
+
+@pytest.mark.kafka
+def test_a_topic_that_held_records_of_others_stays_unless_the_file_says_that_it_is_the_copy(
+    site: Site, topic: Callable[..., str]
+) -> None:
+    before, ours, appended, anew, other = (topic(name) for name in ("before", "ours", "appended", "anew", "other"))
+    names = (before, ours, appended, anew)
+    site.create(site.source, other)
+    site.create(site.target, *(f"DA.{name}" for name in names))
+    site.copied(*names)
+    ids = {name: one.topic_id.hex for name, one in admin.list_topics(site.target).items()} | {f"DA.{anew}": OTHER.hex}
+    copies = (f"DA.{name}" for name in (before, appended, anew))
+    site.store.write([OccupiedTopic(topic=copy, topic_id=ids[copy], time_ms=1) for copy in copies])
+    site.flow = replace(site.flow, topics_append=(appended,))
+    duty = site.duty()
+    rounds = [_round(duty) for _ in range(3)]
+    (told,) = (line for line in rounds[1] if line.startswith("!"))
+    assert f"topic DA.{before}  not deleted: it held records of others when the flow began to copy {before}" in told
+    assert rounds == [[], [told, *rounds[1][1:]], []]
+    assert site.copies(*names) == [before]

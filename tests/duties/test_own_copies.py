@@ -13,7 +13,7 @@ import pytest
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.duties.acls import ChangeBinding, Observed, decide
 from sparkmirror.duties.duty import Sides, Sign
-from sparkmirror.duties.own_copies import NotOurs, is_own, of_others
+from sparkmirror.duties.own_copies import NotOurs, held_before, is_own, of_others
 from sparkmirror.kafka.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -113,6 +113,18 @@ def test_a_topic_that_the_flow_copies_to_is_its_own_until_it_is_another_one_with
     state.take(occupied(THIS.hex, "A.orders"))
     (other,) = of_others(sides_with(monkeypatch, state, {}), PAIRS, TARGET)
     assert other.change.text.startswith("! B: topic A.orders  holds records that this flow has not copied")
+
+
+def test_what_the_flow_has_made_its_copy_since_did_not_hold_records_of_others_before():
+    state = state_of([progress("pay", THIS.hex), progress("orders", THIS.hex)])
+    assert held_before(FLOW, state, PAIRS, TARGET) == frozenset()
+    state.take(occupied(THIS.hex))
+    assert held_before(FLOW, state, PAIRS, TARGET) == {"A.pay"}
+    assert held_before(FLOW, state, PAIRS, {}) == frozenset()
+    assert held_before(replace(FLOW, topics_append=("p.*",)), state, PAIRS, TARGET) == frozenset()
+    anew = state_of([progress("pay", ANOTHER.hex)])  # the topic was created again, and the flow copies to that one
+    anew.take(occupied(THIS.hex))
+    assert held_before(FLOW, anew, PAIRS, {"A.pay": TARGET["A.pay"]._replace(topic_id=ANOTHER)}) == frozenset()
 
 
 def test_rules_of_topics_that_are_not_the_flows_are_neither_made_nor_removed():

@@ -6,7 +6,8 @@ Deleting cannot be undone, so the source's word alone is not enough. A copy is d
     * the source has no such topic in this look, in the one before, and once more just before the deletion; it says so
       of the very name, since a list leaves out what this user may not see;
     * the source lists other topics than internal ones, and is the cluster that was copied from;
-    * the copy is the topic that was written, by its id, and no internal topic, and nothing else is copied there.
+    * the copy is the topic that was written, by its id, and no internal topic, and nothing else is copied there;
+    * it held no records of others when the flow began to copy to it, or the file says that it is the copy all the same.
 
 Invariants: `decide` is pure; what is not known for sure deletes nothing; nothing is deleted on the source, ever.
 
@@ -16,12 +17,13 @@ source creates again is found like any new one, and copied from its beginning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.notes import Notes
+from sparkmirror.duties.own_copies import copied_topics, held_before
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
@@ -31,7 +33,7 @@ from sparkmirror.kafka.codes import GONE
 from sparkmirror.kafka.metadata import describe_topics
 from sparkmirror.model import Alias
 from sparkmirror.naming import policy_for
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.state import JournalState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ class Observed:
         source: the topics that it lists, without internal ones.
         gone: those of ``copied`` that it says it has not.
         target: the copies of those, where they exist.
+        held_before: those of the copies that held records of others when the flow began to copy to them.
     """
 
     flow: FlowConfig
@@ -55,6 +58,7 @@ class Observed:
     source: frozenset[str]
     gone: frozenset[str]
     target: Mapping[str, TopicDescription]
+    held_before: frozenset[str] = frozenset()
 
     @property
     def doubt(self) -> str:
@@ -125,8 +129,7 @@ class TopicDeletions:
         if store is None:
             return ()
         store.follow()
-        known = store.state.flow.source_id if store.state.flow else ""
-        observed = observe(self._sides, copied_topics(store.state.progress.values()), known)
+        observed = observe(self._sides, store.state)
         found = decide(observed, self._before)
         self._before = frozenset() if observed.doubt else observed.gone
         self._notes.stand(action for action in found if isinstance(action, Keep))
@@ -155,42 +158,35 @@ class TopicDeletions:
                 yield Result(action=action, failure=str(failure) if failure else "")
 
 
-def copied_topics(progress: Iterable[Progress]) -> dict[str, frozenset[str]]:
-    """The source topics that have progress on record, with the ids of the topics that they were copied to."""
-    found: dict[str, frozenset[str]] = {}
-    for one in progress:
-        ids = {one.target_id} if one.target_id else set()
-        found[one.partition.topic] = found.get(one.partition.topic, frozenset()) | ids
-    return found
-
-
-def observe(sides: Sides, copied: Mapping[str, frozenset[str]], known_source: str) -> Observed:
+def observe(sides: Sides, state: JournalState) -> Observed:
     """Looks at both clusters.
 
     Args:
         sides: the clusters.
-        copied: from `copied_topics`.
-        known_source: the id of the cluster that was copied from.
+        state: of the flow.
 
     Raises:
         BrokerError: the source is too old to have an id.
         LinkError: one of the clusters cannot be asked.
     """
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
+    copied = copied_topics(state.progress.values())
     source_id = admin.cluster_id(sides.source, timeout_ms)
     is_internal = policy_for(flow.policy, flow.source.alias).is_internal_topic
     listed = frozenset(name for name in admin.list_topics(sides.source, timeout_ms=timeout_ms) if not is_internal(name))
     missing = [topic for topic in wanted(flow, copied) if topic not in listed]
     gone = gone_of(sides.source, missing, timeout_ms) if listed else frozenset()
-    copies = [remote_topic(flow, topic) for topic in sorted(gone)]
+    pairs = [(topic, remote_topic(flow, topic)) for topic in sorted(gone)]
+    target = admin.list_topics(sides.target, [copy for _, copy in pairs], timeout_ms)
     return Observed(
         flow=flow,
         copied=copied,
-        known_source=known_source,
+        known_source=state.flow.source_id if state.flow else "",
         source_id=source_id,
         source=listed,
         gone=gone,
-        target=admin.list_topics(sides.target, copies, timeout_ms),
+        target=target,
+        held_before=held_before(flow, state, pairs, target),
     )
 
 
@@ -244,4 +240,9 @@ def _reason_to_keep(observed: Observed, source: str, topic: str, others: Mapping
         return "it holds the flow's dead letters"
     if description.topic_id.int and ids and description.topic_id.hex not in ids:
         return f"it is not the topic that {source} was copied to, but one that was made since under the same name"
+    if topic in observed.held_before:
+        return (
+            f"it held records of others when the flow began to copy {source} to it; delete it yourself where nobody "
+            f"needs these, or set topics.append = {source} if it is the copy"
+        )
     return ""

@@ -1,7 +1,7 @@
 """Which target topics are a flow's copies, and which are others' topics that have the name of one.
 
 Whoever creates a topic on the source chooses the name of its copy, and with it a topic of the target: what the source
-says of the properties and the rights of that topic must not reach one that was there before.
+says of the properties and the rights of that topic must not reach one that was there before, nor may a deletion.
 
 A target topic is the flow's copy where
     * the flow copies to it, by progress with the topic's id, and it held no records of others when it began
@@ -14,16 +14,17 @@ Invariant: what cannot be known is not the flow's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkmirror.duties.deletions import copied_topics
+from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Change, Sides, Sign
 from sparkmirror.duties.topics import unclaimed
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import Alias, TopicPartition
+from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.state import JournalState
 
 
@@ -66,10 +67,36 @@ def of_others(
     # A flow puts its position on record before it copies: what holds records now may be what it has just begun.
     again = _owned(sides, [pair for pair in there if pair[1] in filled], target) if filled else {}
     others = [pair for pair, own in first.items() if own is False or (pair[1] in filled and not again[pair])]
-    places = (TopicPartition(source, number) for source, copy in others for number in target[copy].partitions)
-    due = {place.topic for place in unclaimed(sides.flow, places)}
-    alias = sides.flow.target.alias
-    return tuple(NotOurs(cluster=alias, source=source, topic=copy) for source, copy in sorted(others) if source in due)
+    alias, due = sides.flow.target.alias, _unclaimed(sides.flow, others, target)
+    return tuple(NotOurs(cluster=alias, source=source, topic=copy) for source, copy in sorted(due))
+
+
+def held_before(
+    flow: FlowConfig, state: JournalState, pairs: Iterable[tuple[str, str]], target: Mapping[str, TopicDescription]
+) -> frozenset[str]:
+    """Those of the target topics that held records of others when the flow began, and are not its copies.
+
+    Args:
+        flow: the flow.
+        state: of it.
+        pairs: source topics with the names of their copies.
+        target: the topics of the target.
+
+    Raises:
+        ConfigError: an expression of the flow cannot be used.
+    """
+    there = [(source, copy) for source, copy in pairs if copy in target]
+    others = [pair for pair, own in _by_record(state, there, target).items() if own is False]
+    return frozenset(copy for _, copy in _unclaimed(flow, others, target))
+
+
+def copied_topics(progress: Iterable[Progress]) -> dict[str, frozenset[str]]:
+    """The source topics that have progress on record, with the ids of the topics that they were copied to."""
+    found: dict[str, frozenset[str]] = {}
+    for one in progress:
+        ids = {one.target_id} if one.target_id else set()
+        found[one.partition.topic] = found.get(one.partition.topic, frozenset()) | ids
+    return found
 
 
 def is_own(
@@ -100,8 +127,23 @@ def _owned(
     if sides.store is not None:
         sides.store.follow()
         state = sides.store.state
+    return _by_record(state, pairs, target)
+
+
+def _by_record(
+    state: JournalState, pairs: Iterable[tuple[str, str]], target: Mapping[str, TopicDescription]
+) -> dict[tuple[str, str], bool | None]:
     copied = copied_topics(state.progress.values())
     return {pair: is_own(state, copied, *pair, _id_of(target[pair[1]])) for pair in pairs}
+
+
+def _unclaimed(
+    flow: FlowConfig, pairs: Sequence[tuple[str, str]], target: Mapping[str, TopicDescription]
+) -> list[tuple[str, str]]:
+    """Those of which the file does not say that the flow may begin behind records of others there."""
+    places = (TopicPartition(source, number) for source, copy in pairs for number in target[copy].partitions)
+    due = {place.topic for place in unclaimed(flow, places)}
+    return [pair for pair in pairs if pair[0] in due]
 
 
 def _id_of(topic: TopicDescription) -> str:
