@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.config import FlowConfig, PolicyChoice, PolicyKind
-from sparkmirror.duties.missing_topics import Action, AddPartitions, CreateTopic, Observed, Skip, decide
+from sparkmirror.duties.missing_topics import Action, AddPartitions, CreateTopic, KeepPartitions, Observed, Skip, decide
 from sparkmirror.duties.topics import Begun
 from sparkmirror.kafka.configs import ConfigEntry, ConfigSource
 from sparkmirror.model import Alias, TopicPartition
@@ -40,6 +40,17 @@ def test_partitions_are_added_when_the_source_has_more_and_left_when_it_has_fewe
     assert decide(_observed({"grown": 4, "wide": 1}, {"A.grown": 3, "A.wide": 9})) == (
         AddPartitions(cluster=B, source="grown", topic="A.grown", present=3, partitions=4),
     )
+
+
+def test_a_topic_that_is_not_the_flows_copy_gets_no_partitions() -> None:
+    seen = _observed({"grown": 4, "ours": 2, "wide": 1, "new": 2}, {"A.grown": 3, "A.ours": 1, "A.wide": 9})
+    assert seen.grown == (("grown", "A.grown"), ("ours", "A.ours"))
+    kept, added = decide(replace(seen, others=frozenset({"A.grown", "A.new"})))[::2]
+    assert kept == KeepPartitions(cluster=B, source="grown", topic="A.grown", present=3, partitions=4)
+    assert kept.change.text.startswith(
+        "! B: topic A.grown  partitions from 3 on of grown are not copied: A.grown holds"
+    )
+    assert added == AddPartitions(cluster=B, source="ours", topic="A.ours", present=1, partitions=2)
 
 
 def test_identity_keeps_the_name_but_not_that_of_heartbeats() -> None:

@@ -13,7 +13,7 @@ import pytest
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig
 from sparkmirror.duties.acls import ChangeBinding, Observed, decide
 from sparkmirror.duties.duty import Sides, Sign
-from sparkmirror.duties.own_copies import NotOurs, held_before, is_own, of_others
+from sparkmirror.duties.own_copies import NotOurs, held_before, is_own, of_others, written_by
 from sparkmirror.kafka.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -125,6 +125,13 @@ def test_what_the_flow_has_made_its_copy_since_did_not_hold_records_of_others_be
     anew = state_of([progress("pay", ANOTHER.hex)])  # the topic was created again, and the flow copies to that one
     anew.take(occupied(THIS.hex))
     assert held_before(FLOW, anew, PAIRS, {"A.pay": TARGET["A.pay"]._replace(topic_id=ANOTHER)}) == frozenset()
+
+
+def test_a_source_topic_that_the_flow_back_writes_is_a_copy_of_the_targets_own():
+    back = state_of([progress("A.pay", THIS.hex), progress("A.orders", ""), progress("A.new", THIS.hex)])
+    ids = {"pay": THIS.hex, "orders": ANOTHER.hex, "new": ANOTHER.hex, "other": THIS.hex}
+    assert written_by(back, [*PAIRS, ("other", "A.other"), ("gone", "A.pay")], ids) == {"pay", "orders"}
+    assert written_by(back, PAIRS, {"new": ""}) == {"new"}
 
 
 def test_rules_of_topics_that_are_not_the_flows_are_neither_made_nor_removed():

@@ -93,7 +93,7 @@ def test_properties_do_not_follow_a_topic_whose_name_the_target_had_before(clust
     create_topic(cluster_b, before)
     write(cluster_b, before, records(20))
     for name in (before, new):
-        create_topic(cluster_a, name, config={"retention.ms": "86400000"})
+        create_topic(cluster_a, name, 3 if name == before else 1, config={"retention.ms": "86400000"})
         write(cluster_a, name, records(5, 1_000))
     file = write_file(
         tmp_path / "mm2.properties",
@@ -106,14 +106,17 @@ def test_properties_do_not_follow_a_topic_whose_name_the_target_had_before(clust
         },
     )
     left_alone = f"! r: topic {before}  holds records that this flow has not copied"
+    as_large = f"partitions from 1 on of {before} are not copied"
     for run in ("first", "again"):
         with Running(file, log=tmp_path / f"{run}.log") as mirror:
             until(lambda: read_all(cluster_b, before) == {0: [*records(20), *records(5, 1_000)]}, "it is copied there")
             until(lambda: config_of(cluster_b, new)["retention.ms"] == "86400000", "properties of the copy follow")
             until(partial(tells, mirror, left_alone), "the other is told of", 40)
+            until(partial(tells, mirror, as_large), "that it gets no partitions is told")
             mirror.stop_in_time()
         assert config_of(cluster_b, before)["retention.ms"] == "604800000"
         assert mirror.output.count(left_alone) == 1
+        assert ends(cluster_b, before) == {0: 25}
 
 
 def test_a_round_that_only_tells_changes_nothing_on_record(lab_flow, cluster_a, cluster_b, topic_name):

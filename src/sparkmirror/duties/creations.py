@@ -3,7 +3,7 @@
 Done by the copying at the start, and each time that it looks for new topics: it needs what this duty saw.
 
 Invariants: a topic that cannot be had is reported and does not stop the others; nothing is ever deleted, shrunk or,
-once it exists, configured anew here.
+once it exists, configured anew here; a topic that is not the flow's copy stays as large as it is.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from dataclasses import replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Result, Sides
-from sparkmirror.duties.missing_topics import Action, AddPartitions, CreateTopic, Observed, Skip, decide
+from sparkmirror.duties.flow_back import FlowBackRecord
+from sparkmirror.duties.missing_topics import Action, AddPartitions, CreateTopic, KeepPartitions, Observed, Skip, decide
+from sparkmirror.duties.own_copies import brought_there, of_others
 from sparkmirror.duties.topics import begun_in, choose, homeward, remote_topic
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import describe_configs
+from sparkmirror.kafka.topic_ids import in_hexadecimal
 
 
 class TopicCreations:
@@ -48,7 +51,8 @@ class TopicCreations:
             LinkError: one of the clusters cannot be asked.
         """
         seen = observe(self._sides.flow, self._sides.source, self._sides.target)
-        self.observed = replace(seen, begun=begun_in(self._sides.flow, self._sides.progress, seen.target))
+        seen = replace(seen, begun=begun_in(self._sides.flow, self._sides.progress, seen.target))
+        self.observed = replace(seen, others=self._others(seen))
         return decide(self.observed)
 
     def apply(self, actions: Sequence[Action]) -> tuple[Result, ...]:
@@ -60,16 +64,35 @@ class TopicCreations:
         refused = self._carry_out(actions)
         there = {topic for topic, failure in refused.items() if _is_there(failure)}
         failed = {topic: str(failure) for topic, failure in refused.items() if topic not in there}
-        due = [action for action in actions if not isinstance(action, Skip) and action.topic not in failed]
+        due = [
+            action
+            for action in actions
+            if isinstance(action, CreateTopic | AddPartitions) and action.topic not in failed
+        ]
         # One that somebody else created is as large as they made it; the next round enlarges it.
         changed = {action.topic: 1 if action.topic in there else action.partitions for action in due}
         if changed:
             self.observed = replace(self.observed, target={**self.observed.target, **self._found(changed)})
         failed |= {topic: self._unseen(topic) for topic in changed if topic not in self.observed.target}
         return tuple(
-            Result(action=action, failure=action.reason if isinstance(action, Skip) else failed.get(action.topic, ""))
+            Result(
+                action=action,
+                failure=action.reason if isinstance(action, KeepPartitions | Skip) else failed.get(action.topic, ""),
+            )
             for action in actions
         )
+
+    def _others(self, seen: Observed) -> frozenset[str]:
+        """The target topics that would get partitions, and are not the flow's copies.
+
+        One that an order is about to have the flow copy to is, and one whose source topic is itself a copy of it.
+        """
+        sides, store = self._sides, self._sides.store
+        ordered = frozenset() if store is None else frozenset(one.partition.topic for one in store.state.moves.values())
+        found = of_others(sides, [pair for pair in seen.grown if pair[0] not in ordered], seen.target)
+        ids = {one.source: in_hexadecimal(seen.source[one.source].topic_id) for one in found}
+        brought = brought_there(FlowBackRecord(sides), [(one.source, one.topic) for one in found], ids)
+        return frozenset(one.topic for one in found if one.source not in brought)
 
     def _carry_out(self, actions: Sequence[Action]) -> dict[str, BrokerError | LinkError]:
         """What the target did not do, by the names of the copies."""

@@ -1,7 +1,7 @@
 """What the target lacks of a flow's topics: decided on plain data, for `creations` and for whoever explains.
 
 Invariants: everything here is pure; a target topic belongs to one source topic; a topic that exists on the target is
-used as it is, and is never shrunk.
+used as it is, and is never shrunk; one that is not the flow's copy (``own_copies``) gets no partitions.
 
 Reference: MirrorMaker 2's ``MirrorSourceConnector`` (``computeAndCreateTopicPartitions``, ``targetConfig``).
 """
@@ -40,6 +40,7 @@ class Observed:
         unreadable: why there are none, for some of them.
         known_properties: the topic properties that the target's brokers know; empty when it has no topic to ask about.
         begun: the source topics of which copies have begun, as far as that is known when the round begins.
+        others: those of the target topics with fewer partitions than the source's that are not the flow's copies.
     """
 
     flow: FlowConfig
@@ -50,6 +51,16 @@ class Observed:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     known_properties: frozenset[str] = frozenset()
     begun: Begun = NOTHING_BEGUN
+    others: frozenset[str] = frozenset()
+
+    @property
+    def grown(self) -> tuple[tuple[str, str], ...]:
+        """The source topics that have more partitions than the topics of the target that they lead to, with those."""
+        return tuple(
+            (source, target)
+            for source, target, rival in targets(self.flow, self.source, self.begun)
+            if rival is None and target in self.target and _count(self.source[source]) > _count(self.target[target])
+        )
 
     @property
     def pairs(self) -> tuple[tuple[TopicPartition, TopicPartition], ...]:
@@ -142,7 +153,32 @@ class Skip:
         return Change(cluster=self.cluster, sign=Sign.NOTE, what=f"topic {self.topic}", detail=detail)
 
 
-Action = CreateTopic | AddPartitions | Skip
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepPartitions:
+    """A topic that is not the flow's copy has fewer partitions than the source topic, and gets no more."""
+
+    cluster: Alias
+    source: str
+    topic: str
+    present: int
+    partitions: int
+
+    @property
+    def reason(self) -> str:
+        """Why, and what can be done about it."""
+        return (
+            f"partitions from {self.present} on of {self.source} are not copied: {self.topic} holds records that this "
+            f"flow has not copied, or held some when the flow began, so it gets no partitions; add them yourself, or "
+            f"set topics.append = {self.source} if it is the copy"
+        )
+
+    @property
+    def change(self) -> Change:
+        """A line for the topic."""
+        return Change(cluster=self.cluster, sign=Sign.NOTE, what=f"topic {self.topic}", detail=self.reason)
+
+
+Action = CreateTopic | AddPartitions | KeepPartitions | Skip
 
 
 def decide(observed: Observed) -> tuple[Action, ...]:
@@ -157,8 +193,8 @@ def decide(observed: Observed) -> tuple[Action, ...]:
         elif topic not in observed.target:
             actions.append(_creation(observed, source, topic, properties))
         elif (total := _count(observed.source[source])) > (present := _count(observed.target[topic])):
-            added = AddPartitions(cluster=cluster, source=source, topic=topic, present=present, partitions=total)
-            actions.append(added)
+            kind = KeepPartitions if topic in observed.others else AddPartitions
+            actions.append(kind(cluster=cluster, source=source, topic=topic, present=present, partitions=total))
     return tuple(actions)
 
 

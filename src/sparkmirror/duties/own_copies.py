@@ -1,7 +1,8 @@
 """Which target topics are a flow's copies, and which are others' topics that have the name of one.
 
 Whoever creates a topic on the source chooses the name of its copy, and with it a topic of the target: what the source
-says of the properties and the rights of that topic must not reach one that was there before, nor may a deletion.
+says of the properties, the rights and the partitions of that topic must not reach one that was there before, nor may a
+deletion.
 
 A target topic is the flow's copy where
     * the flow copies to it, by progress with the topic's id, and it held no records of others when it began
@@ -19,7 +20,9 @@ from dataclasses import dataclass
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Change, Sides, Sign
+from sparkmirror.duties.flow_back import FlowBackRecord
 from sparkmirror.duties.topics import unclaimed
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -88,6 +91,39 @@ def held_before(
     there = [(source, copy) for source, copy in pairs if copy in target]
     others = [pair for pair, own in _by_record(state, there, target).items() if own is False]
     return frozenset(copy for _, copy in _unclaimed(flow, others, target))
+
+
+def brought_there(
+    back: FlowBackRecord, pairs: Iterable[tuple[str, str]], source_ids: Mapping[str, str]
+) -> frozenset[str]:
+    """Those of the source topics that the flow back writes: they are copies of the target's own topics themselves.
+
+    So what the source says of them comes from whoever may change those copies, not from whoever chose a name. Where the
+    record of the flow back cannot be read, there are none.
+
+    Args:
+        back: what the flow back has on record.
+        pairs: source topics with the names of their copies.
+        source_ids: of the source topics, "" where the brokers have none.
+    """
+    some = list(pairs)
+    if not some or not back.shares_topics:
+        return frozenset()
+    try:
+        state = back.state()
+    except SparkmirrorError:
+        return frozenset()
+    return frozenset() if state is None else written_by(state, some, source_ids)
+
+
+def written_by(back: JournalState, pairs: Iterable[tuple[str, str]], source_ids: Mapping[str, str]) -> frozenset[str]:
+    """The same by the state of the flow back. Pure."""
+    copied = copied_topics(back.progress.values())
+    return frozenset(
+        here
+        for here, there in pairs
+        if there in copied and here in source_ids and (not copied[there] or source_ids[here] in {"", *copied[there]})
+    )
 
 
 def copied_topics(progress: Iterable[Progress]) -> dict[str, frozenset[str]]:
