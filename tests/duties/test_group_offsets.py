@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.duties.flow_back import STALLED_MS, LastOperation
-from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, PutOnRecord, decide, log_starts_needed
+from sparkmirror.duties.group_offsets import CommitOffsets, Hindered, OfOthers, PutOnRecord, decide, log_starts_needed
 from sparkmirror.duties.groups import BackUnreadable, Observed, Stalled, Standing, explain_group, unread
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import Alias
@@ -155,6 +155,24 @@ def test_a_group_that_cannot_be_read_is_reported():
     assert decide(replace(READERS, offsets={}, unreadable={"readers": "shy"})) == (
         Hindered(group="readers", reason="shy"),
     )
+
+
+def test_nothing_is_committed_in_a_topic_that_the_target_had_before():
+    others = frozenset({"orders"})
+    for seen in (READERS, with_target(10), with_commit(30, 120, with_target(30, observed=at(110)))):
+        assert [type(one) for one in decide(seen)] == [CommitOffsets]
+        assert log_starts_needed(seen) == {THERE}
+        observed = replace(seen, others=others)
+        (told,) = decide(observed)
+        assert told == OfOthers(cluster=Alias("B"), source="orders", topic="A.orders")
+        assert told.change.text.startswith(
+            "! B: topic A.orders  held records of others when the flow began: no offsets"
+        )
+        assert log_starts_needed(observed) == set()
+        assert [one.standing for one in explain_group(observed, "readers")] == [Standing.OF_OTHERS]
+    assert [one.standing for one in explain_group(replace(with_target(10, "Stable"), others=others), "readers")] == [
+        Standing.ACTIVE_THERE
+    ]
 
 
 def test_a_diff_shows_groups_that_are_new_or_go_back_and_not_how_others_go_on():

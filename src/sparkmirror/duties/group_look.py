@@ -21,6 +21,7 @@ from sparkmirror.duties.flow_back import NO_OPERATION, FlowBackRecord, LastOpera
 from sparkmirror.duties.groups import GroupPlace, Observed, refusal, remembered
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, not_known, parted_in, with_lost
+from sparkmirror.duties.own_copies import brought_there, held_before
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.duties.under_way import NOTHING_ON_RECORD, Level, OnRecord, is_level, on_record, under_way
@@ -117,6 +118,7 @@ class GroupLook:
             here=moved_here(() if sides.store is None else sides.store.state.left.values(), moved),
             operation=operation,
             stalled=operation.stalls(now_ms()),
+            others=self._others(renamed),
         )
         observed = replace(self._patiently(observed), empty=self._find_empty(observed))
         observed = replace(observed, under_way=self._under_way(observed, known))
@@ -230,6 +232,23 @@ class GroupLook:
             return NOTHING_ON_RECORD
         store.follow()
         return on_record(store.state)
+
+    def _others(self, renamed: Mapping[str, str]) -> frozenset[str]:
+        """The source topics that lead to topics which the target had before, and which are not the flow's copies.
+
+        One that the flow back writes leads to the target's own records in any case: the maps of both flows tell these.
+        """
+        sides = self._sides
+        known = set() if sides.store is None else {one.topic for one in sides.store.state.occupied.values()}
+        pairs = [(here, there) for here, there in renamed.items() if there in known]
+        if not pairs or sides.store is None:
+            return frozenset()
+        timeout_ms = sides.flow.admin_timeout_ms
+        target = admin.list_topics(sides.target, sorted({there for _, there in pairs}), timeout_ms)
+        held = held_before(sides.flow, sides.store.state, pairs, target)
+        left = [pair for pair in pairs if pair[1] in held]
+        ids = ids_of_topics(sides.source, {here for here, _ in left}, timeout_ms) if left else {}
+        return frozenset(here for here, _ in left) - brought_there(self._flow_back, left, ids)
 
     def _under_way(self, observed: Observed, known: OnRecord) -> frozenset[TopicPartition]:
         """Of the partitions where that matters, those of which the target may have copies that are not on the map."""

@@ -7,7 +7,8 @@ copy. What a group has left behind on the source, since an operation has taken i
 (`offsets.left_offsets`). A commit is on record before it is made, and as made when the target has taken it; one that is
 replaced there by another's leaves the record, and so does one that the target has lost. The metadata of the commit is
 kept, and follows where a consumer commits the same offset anew with other metadata. Nothing is committed once a
-failback has begun to place groups, nor after it what was decided before (`flow_back`).
+failback has begun to place groups, nor after it what was decided before (`flow_back`); nor in a topic that the target
+had before and that is not the flow's copy (`own_copies`): a group of that name there reads the target's own records.
 
 Reference: ``MirrorCheckpointTask.syncGroupOffset``, which never goes back (KIP-545).
 """
@@ -28,14 +29,15 @@ from sparkmirror.duties.groups import (
     Observed,
     Stalled,
     Standing,
+    committable,
     has_new_metadata,
     may_lie_below,
     obstacle,
-    translations,
     unread,
     untold,
     verdict_on,
 )
+from sparkmirror.duties.notes import Notes
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.groups import HAS_MEMBERS, ChangedError, Committed, Offsets, commit_offsets
 from sparkmirror.model import Alias, TopicPartition
@@ -109,6 +111,24 @@ class Hindered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfOthers:
+    """A topic that is not the flow's copy, in which groups of the source would get offsets on the target."""
+
+    cluster: Alias
+    source: str
+    topic: str
+
+    @property
+    def change(self) -> Change:
+        """A line for the topic."""
+        detail = (
+            f"held records of others when the flow began: no offsets of groups are committed there; set "
+            f"topics.append = {self.source} if it is the copy"
+        )
+        return Change(cluster=self.cluster, sign=Sign.NOTE, what=f"topic {self.topic}", detail=detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PutOnRecord:
     """The record of the flow's own commits is behind what the target has.
 
@@ -129,7 +149,7 @@ class PutOnRecord:
         return
 
 
-Action = CommitOffsets | Hindered | PutOnRecord | BackUnreadable | Stalled | InRing
+Action = CommitOffsets | Hindered | OfOthers | PutOnRecord | BackUnreadable | Stalled | InRing
 
 
 class GroupOffsets:
@@ -143,6 +163,7 @@ class GroupOffsets:
         self._sides = sides
         self._groups = GroupLook(sides)
         self._there: Mapping[str, Offsets] = {}
+        self._notes: Notes[OfOthers] = Notes()
 
     def look(self) -> Sequence[Action]:
         """Translates what groups have committed, and compares with what they have on the target.
@@ -153,7 +174,9 @@ class GroupOffsets:
         seen = self._groups.look(target=True)
         seen = self._groups.with_log_starts(seen, log_starts_needed(seen))
         self._there = seen.there
-        return decide(seen)
+        found = decide(seen)
+        self._notes.stand(one for one in found if isinstance(one, OfOthers))
+        return found
 
     def apply(self, actions: Sequence[Action]) -> Sequence[Result]:
         """Commits, and then puts on record what the target has taken.
@@ -177,6 +200,7 @@ class GroupOffsets:
             if isinstance(one, Hindered)
         ]
         results += unread(actions, self._sides.flow)
+        results += [Result(action=one) for one in actions if isinstance(one, OfOthers) and self._notes.tell(one)]
         taken: dict[str, Mapping[TopicPartition, FlowCommit]] = {}
         refused: list[str] = []
         for group, action in commits.items():
@@ -223,7 +247,7 @@ def log_starts_needed(observed: Observed) -> set[TopicPartition]:
     open_ones = {group for group in observed.offsets if obstacle(observed, group) is None}
     return {
         known.target.partition
-        for known in translations(observed)
+        for known in committable(observed)
         if known.place.group in open_ones and may_lie_below(known, verdict_on(observed, known))
     }
 
@@ -235,7 +259,7 @@ def decide(observed: Observed) -> tuple[Action, ...]:
         observed: a look that asked the target too.
     """
     by_group: dict[str, list[Known]] = {}
-    for known in translations(observed):
+    for known in committable(observed):
         by_group.setdefault(known.place.group, []).append(known)
     actions: list[Action] = []
     for group, translated in by_group.items():
@@ -251,6 +275,8 @@ def decide(observed: Observed) -> tuple[Action, ...]:
         made = merged(landed(observed.tried, observed.there), fallen)
         actions.append(PutOnRecord(commits=made, void=outdated, settled=settled))
     actions += untold(observed)
+    alias, renamed = observed.flow.target.alias, observed.renamed
+    actions += [OfOthers(cluster=alias, source=one, topic=renamed[one]) for one in sorted(observed.others)]
     return (*actions, *(Hindered(group=group, reason=reason) for group, reason in sorted(observed.unreadable.items())))
 
 

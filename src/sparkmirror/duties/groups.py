@@ -87,6 +87,7 @@ class Observed:
             the target was not asked.
         stalled: whether that is placing groups and has put nothing on record for long.
         log_starts: of the partitions of the target that were asked for it; None where the leader did not answer.
+        others: source topics that lead to topics which the target had before, and which are not the flow's copies.
     """
 
     flow: FlowConfig
@@ -113,6 +114,7 @@ class Observed:
     operation: LastOperation = NO_OPERATION
     stalled: bool = False
     log_starts: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +196,10 @@ class Standing(Enum):
     UNREADABLE_THERE = "its offsets on the target cannot be read"
     OTHER_KIND_THERE = "on the target there is a group of another kind with its name"
     ACTIVE_THERE = "it has members on the target, which are never disturbed"
+    OF_OTHERS = (
+        "the target had the topic before, with records that are not the flow's: nothing is committed there; "
+        "topics.append says that it is the copy"
+    )
     LEFT_BEHIND = (
         "an operation has taken the group to the target, and this is what it has left behind: it stays where it is "
         "there until its consumers commit another offset here"
@@ -217,6 +223,7 @@ _TRANSLATED = frozenset(
         Standing.UNREADABLE_THERE,
         Standing.OTHER_KIND_THERE,
         Standing.ACTIVE_THERE,
+        Standing.OF_OTHERS,
         Standing.LEFT_BEHIND,
         Standing.GOES_BACK,
         Standing.FURTHER_THERE,
@@ -312,8 +319,13 @@ def translations(observed: Observed) -> Iterator[Known]:
     return _known(observed, _translated)
 
 
+def committable(observed: Observed) -> Iterator[Known]:
+    """The same without topics that are not the flow's copies: the records there are others', and so are the groups."""
+    return (known for known in translations(observed) if known.place.partition.topic not in observed.others)
+
+
 def translations_with_placed(observed: Observed) -> Iterator[Known]:
-    """The same with those that the flow back has placed on the source: the group stands on the target already.
+    """All translations with those that the flow back has placed on the source: the group stands on the target already.
 
     Nothing is committed for these, but whoever reads where the group goes on finds it nowhere else.
     """
@@ -471,6 +483,8 @@ def _standing(
     hindered = obstacle(observed, place.group)
     if hindered is not None:
         return hindered
+    if place.partition.topic in observed.others:
+        return Standing.OF_OTHERS, ""
     known = Known(
         place=place,
         target=GroupPlace(place.group, target),
