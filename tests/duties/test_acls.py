@@ -17,6 +17,7 @@ from sparkmirror.duties.acl_translation import can_come_of, translate, wanted
 from sparkmirror.duties.acls import ChangeBinding, Note, Observed, TopicAcls, _words, decide, observe
 from sparkmirror.duties.duty import Sides, Sign, do_round
 from sparkmirror.duties.internal_topics import ensure_internal_topics
+from sparkmirror.duties.topics import NOTHING_BEGUN, Begun
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.acls import (
     AclBinding,
@@ -198,6 +199,40 @@ def test_what_is_not_synchronized_cannot_have_come_of_the_source(flow: FlowConfi
     assert not can_come_of(replace(flow, acls=sync), parse(binding), ("payments-1",))
 
 
+LOWER = """\
+class Lower:
+    def __init__(self, settings):
+        pass
+
+    def format_remote_topic(self, source_alias, topic):
+        return f"{source_alias}.{topic.lower()}"
+
+    def topic_source(self, topic):
+        return topic.split(".")[0] if "." in topic else None
+
+    def upstream_topic(self, topic):
+        return topic.split(".", 1)[1] if "." in topic else None
+"""
+
+
+def test_of_topics_with_one_name_on_the_target_only_the_rules_of_the_copied_one_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "lower_names.py").write_text(LOWER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    a, b = ({"bootstrap.servers": f"localhost:{port}"} for port in (1, 2))
+    settings = {"replication.policy.class": "lower_names:Lower"}
+    (flow,) = load([write_file(tmp_path / "mm2.properties", {A: a, B: b}, {"A->B": ".*"}, settings)]).flows
+    hr, mallory = "ALLOW READ hr topic payroll", "ALLOW READ mallory topic PayRoll"
+    begun = Begun(topics=frozenset({"payroll"}), there=frozenset({"payroll"}))
+    copied = parsed("ALLOW READ hr topic A.payroll")
+    both = Observed(flow=flow, source=parsed(hr, mallory), chosen=("PayRoll", "payroll"), begun=begun)
+    assert both.wanted == copied
+    assert replace(both, source=parsed(mallory)).wanted == frozenset()
+    assert replace(both, chosen=("PayRoll",)).wanted == copied, "the copy of one that is gone keeps its name"
+    assert replace(both, chosen=("payroll",), begun=NOTHING_BEGUN).wanted == copied, "who comes first has the name"
+
+
 def test_what_others_have_put_on_record_is_not_removed(flow: FlowConfig, monkeypatch: pytest.MonkeyPatch):
     """Whoever writes to the internal topic names bindings there; the flow deletes only what it can have made."""
     records = [
@@ -217,7 +252,7 @@ def test_what_others_have_put_on_record_is_not_removed(flow: FlowConfig, monkeyp
     nothing: Any = None
     sides = Sides(flow=flow, source=nothing, target=nothing, store=store)
     monkeypatch.setattr("sparkmirror.duties.acls.acls.describe_acls", lambda *_: frozenset())
-    monkeypatch.setattr("sparkmirror.duties.acls.admin.list_topics", lambda *_: {})
+    monkeypatch.setattr("sparkmirror.duties.acls.admin.list_topics", lambda *_, **__: {})
     removed, note = decide(observe(sides))
     assert removed.change.text == "- B: ACL of topic A.payments-gone  ALLOW READ to User:alice from any host"
     assert isinstance(note, Note)

@@ -7,8 +7,9 @@ to be written; and a switchover makes just these at the source for a while.
 
 Invariants: nothing is given on the target beyond what came from the source. So a prefix is translated only where every
 topic that it means is renamed to one with the translated prefix, and ``*`` never stays ``*``: that would open all that
-the target has besides. A translation does not ask whether a topic or a group is chosen; ``wanted`` does. Bindings of
-clusters, transactional ids, tokens and users become nothing.
+the target has besides. Of topics that an own policy gives one name only the one that is copied there counts: who may
+read another one may not read the copy. A translation does not ask whether a topic or a group is chosen; ``wanted``
+does. Bindings of clusters, transactional ids, tokens and users become nothing.
 
 Reference: ``MirrorSourceConnector`` (``shouldReplicateAcl``, ``targetAclBinding``). It takes ``*`` for a topic's name:
 renamed it is ``A.*``, which no topic is called; under identity naming it would mean every topic of the target.
@@ -21,6 +22,7 @@ from dataclasses import replace
 
 from sparkmirror.config import FlowConfig, PolicyKind
 from sparkmirror.duties import topics
+from sparkmirror.duties.topics import NOTHING_BEGUN, Begun
 from sparkmirror.kafka.acls import (
     EVERYBODY,
     EVERYTHING,
@@ -35,20 +37,23 @@ from sparkmirror.naming import group_filter, policy_for
 _OF_GROUPS = (Operation.READ, Operation.DESCRIBE)
 
 
-def wanted(flow: FlowConfig, bindings: Iterable[AclBinding], chosen: Collection[str]) -> frozenset[AclBinding]:
+def wanted(
+    flow: FlowConfig, bindings: Iterable[AclBinding], chosen: Collection[str], begun: Begun = NOTHING_BEGUN
+) -> frozenset[AclBinding]:
     """The bindings that the target should have.
 
     Args:
         flow: the flow.
         bindings: of the source.
-        chosen: the topics that the flow copies; asked only for the sake of prefixes.
+        chosen: the topics of the source that the flow copies.
+        begun: those of which copies have begun. Of several with one name on the target only one is copied there.
 
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
     some = [binding for binding in bindings if flow.acls.prefixed or not is_wide(binding)]
     literal = {each.name for each in some if each.kind is ResourceType.TOPIC and not is_wide(each)}
-    copied, groups = set(topics.wanted(flow, literal)), group_filter(flow)
+    copied, groups = _copied(flow, topics.wanted(flow, literal), chosen, begun), group_filter(flow)
 
     def is_chosen(binding: AclBinding) -> bool:
         if binding.kind is ResourceType.GROUP:
@@ -61,13 +66,24 @@ def wanted(flow: FlowConfig, bindings: Iterable[AclBinding], chosen: Collection[
     return translate(flow, filter(is_chosen, some))
 
 
+def _copied(flow: FlowConfig, names: Iterable[str], chosen: Collection[str], begun: Begun) -> set[str]:
+    """Those of the topics that have their names on the target; one that there is takes it from one that is to come."""
+    owners = {there: here for here, there, rival in topics.targets(flow, chosen, begun) if rival is None}
+    some = set(names)
+    return {
+        here
+        for here, there, rival in topics.targets(flow, some.union(chosen), begun)
+        if here in some and (owners[there] == here if there in owners else rival is None)
+    }
+
+
 def translate(flow: FlowConfig, bindings: Iterable[AclBinding]) -> frozenset[AclBinding]:
     """What the bindings become on the target, whether or not their topics and groups are chosen."""
     found = (_translated(flow, binding) for binding in bindings)
     return frozenset(binding for binding in found if binding is not None)
 
 
-def can_come_of(flow: FlowConfig, binding: AclBinding, chosen: Collection[str]) -> bool:
+def can_come_of(flow: FlowConfig, binding: AclBinding, chosen: Collection[str], begun: Begun = NOTHING_BEGUN) -> bool:
     """Whether some binding of the source would become this one on the target, with the flow as it is configured now.
 
     What cannot is not the flow's, whatever its internal topic says: others may have written there. It may have made it
@@ -77,11 +93,12 @@ def can_come_of(flow: FlowConfig, binding: AclBinding, chosen: Collection[str]) 
         flow: the flow.
         binding: of the target.
         chosen: as for `wanted`.
+        begun: likewise.
 
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
-    return binding in wanted(flow, origins(flow, binding), chosen)
+    return binding in wanted(flow, origins(flow, binding), chosen, begun)
 
 
 def origins(flow: FlowConfig, binding: AclBinding) -> Iterator[AclBinding]:

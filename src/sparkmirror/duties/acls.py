@@ -40,7 +40,8 @@ class Observed:
     Attributes:
         flow: the flow.
         source: the bindings of the source; None where it has no authorizer.
-        chosen: the topics that the flow copies, where the flow copies bindings of prefixes.
+        chosen: the topics of the source that the flow copies.
+        begun: those of which copies have begun.
         target: the bindings of the target; None where it has no authorizer.
         created: those that this flow created, by its record; empty where nothing is ever removed.
         foreign: how many more are on record that it cannot have created.
@@ -51,6 +52,7 @@ class Observed:
     flow: FlowConfig
     source: frozenset[AclBinding] | None
     chosen: tuple[str, ...] = ()
+    begun: topics.Begun = topics.NOTHING_BEGUN
     target: frozenset[AclBinding] | None = frozenset()
     created: frozenset[AclBinding] = frozenset()
     foreign: int = 0
@@ -60,7 +62,7 @@ class Observed:
     @property
     def wanted(self) -> frozenset[AclBinding]:
         """What the target should have."""
-        return self.without_others(acl_translation.wanted(self.flow, self.source or (), self.chosen))
+        return self.without_others(acl_translation.wanted(self.flow, self.source or (), self.chosen, self.begun))
 
     def without_others(self, bindings: frozenset[AclBinding]) -> frozenset[AclBinding]:
         """The bindings without those of topics that are not the flow's copies."""
@@ -193,32 +195,41 @@ def observe(sides: Sides) -> Observed:
     on_record = _on_record(sides)
     kinds = [ResourceType.TOPIC, ResourceType.GROUP] if flow.acls.groups else [ResourceType.TOPIC]
     source = acls.describe_acls(sides.source, kinds, timeout_ms)
-    chosen: tuple[str, ...] = ()
-    if flow.acls.prefixed and any(acl_translation.is_wide(binding) for binding in (*(source or ()), *on_record)):
-        chosen = tuple(topics.wanted(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms)))
-    created = frozenset(binding for binding in on_record if acl_translation.can_come_of(flow, binding, chosen))
-    seen = Observed(flow=flow, source=source, chosen=chosen, created=created, foreign=len(on_record) - len(created))
+    chosen, begun = _copied_topics(sides) if source or on_record else ((), topics.NOTHING_BEGUN)
+    created = frozenset(binding for binding in on_record if acl_translation.can_come_of(flow, binding, chosen, begun))
+    foreign = len(on_record) - len(created)
+    seen = Observed(flow=flow, source=source, chosen=chosen, begun=begun, created=created, foreign=foreign)
     if not seen.wanted and not (created and source is not None):
         return seen
-    seen = replace(seen, others=_others(sides, source or frozenset(), seen.wanted | created))
+    seen = replace(seen, others=_others(sides, seen, seen.wanted | created))
     target = acls.describe_acls(sides.target, kinds, timeout_ms)
     lacking = () if target is None else _lacking_users(sides, seen.wanted)
     return replace(seen, target=target, lacking=lacking)
 
 
-def _others(sides: Sides, source: frozenset[AclBinding], bindings: frozenset[AclBinding]) -> tuple[NotOurs, ...]:
+def _copied_topics(sides: Sides) -> tuple[tuple[str, ...], topics.Begun]:
+    """The topics of the source that the flow copies, and of which of them copies have begun."""
+    flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
+    chosen = tuple(topics.wanted(flow, admin.list_topics(sides.source, timeout_ms=timeout_ms)))
+    copies = sorted({topics.remote_topic(flow, place.topic) for place in sides.progress})
+    target = admin.list_topics(sides.target, copies, timeout_ms) if copies else {}
+    return chosen, topics.begun_in(flow, sides.progress, target)
+
+
+def _others(sides: Sides, seen: Observed, bindings: frozenset[AclBinding]) -> tuple[NotOurs, ...]:
     """The topics of bindings on the target that are not the flow's copies."""
     flow, copies = sides.flow, {one.name for one in bindings if _is_of_topic(one)}
     if not copies:
         return ()
-    named = {one.name for one in source if _is_of_topic(one)}
+    named = {one.name for one in seen.source or () if _is_of_topic(one)} | {*seen.chosen}
     named |= {
         one.name for binding in bindings if _is_of_topic(binding) for one in acl_translation.origins(flow, binding)
     }
     target = admin.list_topics(sides.target, sorted(copies), flow.admin_timeout_ms)
-    begun = topics.begun_in(flow, sides.progress, target)
     pairs = [
-        (here, there) for here, there, rival in topics.targets(flow, topics.wanted(flow, named), begun) if not rival
+        (here, there)
+        for here, there, rival in topics.targets(flow, topics.wanted(flow, named), seen.begun)
+        if not rival
     ]
     return of_others(sides, [pair for pair in pairs if pair[1] in copies], target)
 
