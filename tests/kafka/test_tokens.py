@@ -28,7 +28,7 @@ from sparkmirror.config import (
     TokenFile,
     UnsecuredToken,
 )
-from sparkmirror.config.security_settings import AssertionFile
+from sparkmirror.config.security_settings import AssertionFile, FixedAssertion
 from sparkmirror.kafka import token_sources, tokens
 from sparkmirror.kafka.assertions import create
 from sparkmirror.kafka.cluster import new_loop
@@ -129,7 +129,8 @@ def test_the_certificate_of_an_endpoint_is_checked(place: Path):
     ("status", "body", "reason"),
     [
         (401, b'{"error": "invalid_client", "error_description": "canary-70ce/+ %"}', "401 invalid_client"),
-        (400, b'{"error": "canary-70ce/+ %"}', "refuses the client: 400$"),
+        (400, b'{"error": "canary-70ce/+ %"}', r"refuses the client: 400 \(an error of its own, which is not shown\)$"),
+        (400, b'{"error": 5}', "refuses the client: 400$"),
         (400, b"<html>", "refuses the client: 400$"),
         (400, b"[]", "refuses the client: 400$"),
         (302, b"", "refuses the client: 302$"),
@@ -151,6 +152,47 @@ def test_what_another_try_would_not_change_is_told_at_once(
     assert "'the endpoint' (A.url)" in told(caught.value)
     assert "A.id" in caught.value.remedy or "A.url" in caught.value.remedy
     assert len(endpoint.forms) == 1
+
+
+@pytest.mark.parametrize("taken", [slice(None), slice(-1), slice(20), slice(-64, None)])
+@pytest.mark.parametrize("field", ["secret", "basic", "assertion"])
+def test_no_part_of_what_an_endpoint_was_sent_is_told_as_its_error_code(
+    endpoint: token_endpoint.TokenEndpoint, field: str, taken: slice
+):
+    secret, signature = "S3cretOfTheClient0123456789abcdefXYZ", "c1gnatureOfTheAssertion" + "b" * 43
+    assertion = f"eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJtIn0.{signature}"
+    basic = base64.b64encode(f"{USER}:{secret}".encode()).decode().rstrip("=")
+    code = {"secret": secret, "basic": basic, "assertion": assertion}[field][taken]
+    endpoint.answers = [(401, json.dumps({"error": code}).encode())]
+    source = replace(source_at(endpoint.url), client_secret=Secret(secret))
+    if field == "assertion":
+        proof = FixedAssertion(assertion=Secret(assertion), key="A.assertion")
+        source = replace(source, client_secret=None, assertion=proof)
+    with pytest.raises(LoginRefusedError, match=r"401 \(an error of its own, which is not shown\)$") as caught:
+        get(OAuth(source=source))
+    assert code not in told(caught.value)
+
+
+def test_of_a_proxy_that_refuses_the_status_alone_is_told(monkeypatch: pytest.MonkeyPatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 407 for user:canary-70ce\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        monkeypatch.setenv("https_proxy", f"http://user:canary-70ce@127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        secured = Security(protocol=SecurityProtocol.SSL)
+        login = OAuth(source=replace(source_at("https://idp.invalid/token", tls=secured), retry_backoff_max_ms=0))
+        with pytest.raises(LoginDelayedError, match=r"tunnel connection failed: 407$") as caught:
+            get(login)
+        thread.join(5)
+    assert "canary" not in told(caught.value)
 
 
 def test_an_identity_token_does_where_there_is_no_access_token(endpoint: token_endpoint.TokenEndpoint):

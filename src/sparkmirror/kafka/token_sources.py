@@ -1,8 +1,9 @@
 """One token, from where the settings say: a token endpoint, a file, the settings themselves, or made here.
 
 Everything here blocks, and so runs on a thread beside the network loop (tokens.py). Invariants: no message holds a
-token, a secret or anything that an endpoint sent but its error code; an endpoint is asked no longer than
-``retry_backoff_max_ms`` and one last request, and no request lasts longer than its two time-outs together.
+token, a secret or anything that an endpoint or a proxy sent but its status and an error code of a standard; an
+endpoint is asked no longer than ``retry_backoff_max_ms`` and one last request, and no request lasts longer than its
+two time-outs together.
 
 References: RFC 6749 (sections 2.3.1, 4.4, 5), RFC 7523, ``HttpJwtRetriever`` and ``JwtResponseParser`` of Kafka 4.3.
 """
@@ -39,7 +40,20 @@ LATEST = 253_402_300_799
 BEARER_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _FOR_GOOD = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
 """Statuses that another try does not change, as in Kafka; all others may pass."""
-_ERROR_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_ERROR_CODES = frozenset(
+    """
+    invalid_request invalid_client invalid_grant unauthorized_client unsupported_grant_type invalid_scope
+    access_denied unsupported_response_type server_error temporarily_unavailable
+    invalid_token insufficient_scope unsupported_token_type
+    invalid_redirect_uri invalid_client_metadata invalid_software_statement unapproved_software_statement
+    authorization_pending slow_down expired_token invalid_target
+    invalid_dpop_proof use_dpop_nonce insufficient_user_authentication
+    """.split()
+)
+"""RFC 6749, 6750, 7009, 7591, 8628, 8707, 9449 and 9470. A code of an endpoint's own may be a part of what the endpoint
+was sent, in any encoding, so no pattern tells which ones are safe to show."""
+_TUNNEL = re.compile(r"Tunnel connection failed: [0-9]{3}(?![0-9])")
+"""What ``http.client`` says of a proxy that refuses, without the proxy's own words, which may repeat its password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -191,10 +205,10 @@ def _refusal(source: TokenEndpoint, status: int, body: bytes) -> LoginDelayedErr
         code = json.loads(body).get("error")
     except (ValueError, AttributeError, RecursionError):
         code = None
-    # Nothing else of the answer is shown: a description may repeat what was sent.
-    secret = source.client_secret.reveal() if source.client_secret is not None else None
-    known = isinstance(code, str) and _ERROR_CODE.fullmatch(code) is not None and (secret is None or secret not in code)
-    reason = f"the token endpoint {_place(source)} refuses the client: {status}{f' {code}' if known else ''}"
+    known = ""
+    if isinstance(code, str):
+        known = f" {code}" if code in _ERROR_CODES else " (an error of its own, which is not shown)"
+    reason = f"the token endpoint {_place(source)} refuses the client: {status}{known}"
     if status in _FOR_GOOD or 300 <= status < 400:
         shown = "id and secret" if source.assertion is None else "assertion, its key, claims and clock"
         remedy = f"check the client's {shown} ({source.credentials_key}) and its scope"
@@ -271,6 +285,8 @@ def _told(failure: Exception) -> str:
     if isinstance(failure, http.client.HTTPException):  # their texts hold what was sent or came
         return f"its answer is no HTTP ({type(failure).__name__})"
     text = getattr(failure, "strerror", None) or str(failure) or type(failure).__name__
+    refused = _TUNNEL.match(text)
+    text = refused[0] if refused else text
     return text[:1].lower() + text[1:]
 
 
