@@ -46,7 +46,8 @@ def test_equal_values_are_equal_secrets():
 
 
 _SLOWLY = re.compile(
-    r"PRIVATE KEY|(?i:password|secret)\s*=(?!\s*[\"']?\$\{)|//[^\s/?#@]*@|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
+    r"PRIVATE KEY|(?i:password|passphrase|secret|token|assertion)[\"']?\s*=(?!\s*[\"']?\$\{)|//[^\s/?#@]*@"
+    r"|[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
 )
 
 

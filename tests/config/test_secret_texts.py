@@ -87,6 +87,47 @@ def test_a_login_behind_a_wrong_key_is_neither_shown_nor_converted(write):
     assert "canary" not in said(path)
 
 
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'A.sasl.jass.config = {MODULE} oauth.access.token="canary";',
+        f'A.sasl.jass.config = {MODULE} oauth.client.assertion="canary";',
+        f'A.sasl.jass.config = {MODULE} username:"u" password:"canary";',
+        f'A.sasl.jass.config = {MODULE} username="u" odd="canary";',
+        f'A.sasl.jass.config = {MODULE} username="${{env:USER}}" odd="canary";',
+        f'A.sasl.jaas.config = {MODULE} username="${{env:USER}}" password:"canary";',
+        'A->B.tasks.max = oauth.access.token="canary"',
+        'A->B.tasks.max = {"password": "canary"}',
+        "A->B.tasks.max = password: canary",
+        "A->B.tasks.max = passphrase=canary",
+        "A.ssl.keystore.pasword = canary",
+        "A.sasl.pwd = canary",
+        "A.basic.auth.user.info = user:canary",
+        "A.sasl.mechanism = PLAIN canary",
+        "A.sasl.mechanism = ${env:MECHANISM} canary",
+    ],
+)
+def test_a_login_with_a_slip_is_neither_shown_nor_converted(write, line, monkeypatch):
+    monkeypatch.setenv("USER", "u")
+    monkeypatch.setenv("MECHANISM", "PLAIN")
+    providers = ("config.providers = env", "config.providers.env.class = EnvVarConfigProvider")
+    text = said(write(*providers, "A.security.protocol = SASL_SSL", line))
+    assert "canary" not in text
+    assert line.partition(" =")[0].partition(".")[2] in text
+
+
+def test_a_login_of_references_is_converted_as_it_stands(write):
+    providers = ("config.providers = file", "config.providers.file.class = FileConfigProvider")
+    login = f'{MODULE} username="${{file:/etc/secret:user}}" password="${{file:/etc/password: token}}";'
+    text = said(
+        write(*providers, "A.security.protocol = SASL_SSL", "A.sasl.mechanism = PLAIN", f"A.sasl.jaas.config = {login}")
+    )
+    assert f"A.sasl.jaas.config = {login}" in text
+
+
 @pytest.mark.parametrize("key", ["clusters", "A->B.topics", "us-east_1->b.x.override.fetch.max.bytes"])
 def test_keys_of_kafka_are_keys(key):
     assert is_key(key)
@@ -98,7 +139,20 @@ def test_other_texts_are_none(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["a:9092, b:9092", "kafka/host@REALM", "orders:0:1500", "https://h/p?a=b@c", "${file:/p:k}"]
+    "text",
+    [
+        "a:9092, b:9092",
+        "kafka/host@REALM",
+        "orders:0:1500",
+        "https://h/p?a=b@c",
+        "${file:/p:k}",
+        "secret:9092",
+        "token:0:5, password:0:7",
+        "${file:/etc/token:key}",
+        "${file:/run/secret: key}",
+        "password=${file:/p:k}",
+        "my.token:Policy",
+    ],
 )
 def test_usual_values_hold_no_secret(text):
     assert not holds_secret(text)

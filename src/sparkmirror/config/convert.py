@@ -22,7 +22,7 @@ from sparkmirror.config.keys import ROLES
 from sparkmirror.config.mirror_maker import EVERYWHERE
 from sparkmirror.config.opened import Opened
 from sparkmirror.config.providers import DECLARATION, PACKAGE, replace_references
-from sparkmirror.config.secret import holds_secret
+from sparkmirror.config.secret import holds_clear, holds_secret, is_odd_mechanism
 from sparkmirror.config.secrets import VARIABLE, Secrets
 from sparkmirror.model import Alias, FlowName
 
@@ -172,14 +172,18 @@ class _Writer:
                 yield _line(f"{name}.emit.heartbeats.enabled", "false")
 
     def _pair(self, prefix: str, key: str, entry: Entry) -> Iterator[str]:
-        value = self._safe(prefix + key, is_secret(key) or holds_secret(entry.raw), entry)
+        odd = is_odd_mechanism(key, entry.raw)
+        value = self._safe(prefix + key, is_secret(key) or holds_secret(entry.raw) or odd, entry)
         if entry.key != prefix + key:
             yield to_comment(f" {entry.file}: {entry.key}")
         yield _line(prefix + key, value)
 
     def _safe(self, key: str, secret: bool, entry: Entry) -> str:
         """The value, with secrets and references as the new file needs them."""
-        clear = holds_secret(entry.raw) or (key.endswith("sasl.jaas.config") and _CLEAR.search(entry.raw))
+        if key.endswith("sasl.jaas.config"):
+            clear = holds_clear(entry.raw) or _CLEAR.search(entry.raw) is not None
+        else:
+            clear = holds_secret(entry.raw) or is_odd_mechanism(key, entry.raw)
         refers = "${" in entry.raw and not clear
         if secret and not refers and entry.raw.strip():
             self._needed[self._file] = "FileConfigProvider"

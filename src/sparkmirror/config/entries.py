@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from sparkmirror.config.secret import HIDDEN, Secret, holds_secret
+from sparkmirror.config.secret import HIDDEN, Secret, holds_secret, is_odd_mechanism
 from sparkmirror.errors import ConfigError
 
 E = TypeVar("E", bound=Enum)
@@ -22,7 +22,9 @@ E = TypeVar("E", bound=Enum)
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
-_SECRET_LIKE = re.compile(r"password|passphrase|secret|jaas|keystore\.key$|token$|credential", re.IGNORECASE)
+_SECRET_LIKE = re.compile(
+    r"pass?w|pwd|passphrase|secret|jaas|keystore\.key$|token$|credential|user\.?info|api\.?key", re.IGNORECASE
+)
 _SHOWN = 200
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?")
@@ -48,7 +50,7 @@ class Entry:
     @property
     def secret(self) -> bool:
         """Whether the value must not be shown, by the key or by the value itself."""
-        return is_secret(self.key) or holds_secret(self.raw)
+        return is_secret(self.key) or holds_secret(self.raw) or is_odd_mechanism(self.key, self.raw)
 
     @property
     def shown(self) -> str:

@@ -16,10 +16,17 @@ HIDDEN = "[hidden]"
 _KEY = re.compile(r"[A-Za-z0-9._>\-]{1,400}")
 _BASE_64 = re.compile(r"[A-Za-z0-9]{40}")
 _SECRET_TEXT = re.compile(
-    r"PRIVATE KEY|(?i:password|secret)\s*=(?!\s*[\"']?\$\{)|//[^\s/?#@]*@"
+    r"PRIVATE KEY|(?i:password|passphrase|secret|token|assertion)[\"']?\s*=(?!\s*[\"']?\$\{)|//[^\s/?#@]*@"
     r"|(?<![^\s:/?#@,{}])[^\s:/?#@,{}]+:[^\s:/?#@,{}]+@[^\s/?#@,]"
 )
 """A user and a password are looked for where a word begins only: from each of its letters takes time in its square."""
+_REFERENCE = re.compile(r"\$\{[^{}]*\}")
+_LABELLED = re.compile(
+    r"(?i:password|passphrase|secret|token|assertion)[\"']?(?:\s*:\s*[\"'](?!\$\{)|\s*:\s+(?![\s\"']|\$\{))"
+)
+"""A secret behind a colon, with quotes or a space before it: ``secret:9092`` is a host, ``token:0:5`` a position."""
+LOGIN = "LoginModule"
+_MECHANISM = re.compile(r"[A-Za-z0-9_-]{0,20}|\$\{[^{}\s]*\}")
 
 
 def is_key(text: str) -> bool:
@@ -34,7 +41,17 @@ def shown_key(text: str) -> str:
 
 def holds_secret(text: str) -> bool:
     """Whether a value must not be shown whatever its key is: a private key, a login, or an address with a user."""
-    return _SECRET_TEXT.search(text) is not None
+    return LOGIN in text or holds_clear(text)
+
+
+def holds_clear(text: str) -> bool:
+    """Whether a value holds a secret itself, rather than references to where it is."""
+    return _SECRET_TEXT.search(text) is not None or _LABELLED.search(_REFERENCE.sub("${}", text)) is not None
+
+
+def is_odd_mechanism(key: str, text: str) -> bool:
+    """Whether a value of ``sasl.mechanism`` cannot be a mechanism's name (RFC 4422): there may be a login beside it."""
+    return key.endswith("sasl.mechanism") and _MECHANISM.fullmatch(text.strip()) is None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
