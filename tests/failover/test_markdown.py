@@ -18,6 +18,8 @@ TAG = re.compile(r"<[^>]*>")
 
 CODE = re.compile(r"</?code>")
 
+COMMIT = "a5c3785ed8d6a35868bc169f07e40e889087fd2e"
+
 SPOKEN = [
     "@octocat",
     "@org/team-1",
@@ -32,6 +34,15 @@ SPOKEN = [
     "_@a_",
     "a|@b",
     "@a@b@c #1#2 :a:b:c:",
+    "a@b.cz",
+    "mailto:me@evil.example",
+    "XMPP:me@evil.example/desk",
+    "GH-12",
+    "see gh-7, _GH-8_",
+    COMMIT,
+    f"a-{COMMIT}",
+    f"octocat@{COMMIT}",
+    f"owner/repo@{COMMIT[:7]}",
 ]
 """What a page that has users, issues and emojis makes something of, after it has rendered the Markdown."""
 
@@ -82,7 +93,7 @@ def test_a_name_is_shown_as_it_is_and_is_no_markup(name: str):
 def test_nobody_is_told_and_nothing_referred_to(name: str):
     """Such pages leave code alone, and look at all other text."""
     plain = re.sub(r"<code>.*?</code>", " ", RENDERER.render(f"group {literal(name)}, {literal(name)}: gone"))
-    assert re.findall(r"@\w|[#!]\d|:[\w+-]+:", plain) == []
+    assert re.findall(r"@\w|[#!]\d|:[\w+-]+:|mailto|(?i:xmpp|gh-\d)|[0-9a-f]{7}", plain) == []
 
 
 @given(st.text(alphabet="ab1 \\`*_[]()<>!#+-=.~&|:/$\"'@", max_size=30))
@@ -95,11 +106,20 @@ def test_no_text_has_tags(name: str):
 
 def test_an_address_is_no_link_on_pages_that_make_links_of_addresses():
     assert literal("https://evil.example") == r"https\://evil.example"
-    assert literal("see www.evil.example") == r"see www\.evil.example"
+    for begin in ("www", "WWW", "wWw"):
+        assert literal(f"see {begin}.evil.example") == rf"see {begin}\.evil.example"
 
 
 def test_names_as_people_choose_them_stay_readable_in_the_source_too():
-    for name in ("orders", "a.orders-7", "my_topic.v2", "group billing: it has members", "a->b", "10.0.0.7:9092: gone"):
+    for name in (
+        "orders",
+        "a.orders-7",
+        "my_topic.v2",
+        "group billing: it has members",
+        "a->b",
+        "10.0.0.7:9092: gone",
+        "high-12",
+    ):
         assert literal(name) == name
 
 

@@ -17,13 +17,16 @@ from collections.abc import Callable, Sequence
 _MARKUP = re.compile(
     r"[\\`*\[\]~&$<]"
     r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # within a word it is no emphasis
-    r"|:(?=//)|\.(?<=www\.)|\.(?<=WWW\.)"  # an address without brackets is a link on some pages
+    r"|:(?=//)|\.(?<=[wW]{3}\.)"  # an address without brackets is a link on some pages
 )
 _SPOKEN = re.compile(
     r"("
     r"(?<![A-Za-z0-9])@[A-Za-z0-9_][A-Za-z0-9._/@#!+-]*"  # somebody is told
-    r"|(?<![A-Za-z0-9._+-])[A-Za-z0-9._+-]+@[A-Za-z0-9_-]+\.[A-Za-z0-9._/@#!+-]*"  # an address becomes a link
+    r"|(?<![A-Za-z0-9._/+-])[A-Za-z0-9._/+-]+@[0-9A-Fa-f]{7,40}(?![A-Za-z0-9])"  # a commit of somebody's repository
+    r"|(?<![A-Za-z0-9._+-])(?:(?i:mailto|xmpp):)?[A-Za-z0-9._+-]+@[A-Za-z0-9_-]+\.[A-Za-z0-9._/@#!+-]*"  # an address
     r"|(?<![A-Za-z0-9._/-])[A-Za-z0-9._/-]*[#!][0-9][A-Za-z0-9._/@#!+-]*"  # an issue or a request gets a reference
+    r"|(?<![A-Za-z0-9])(?i:gh)-[0-9]+(?![A-Za-z0-9])"  # the same
+    r"|(?<![A-Za-z0-9])[0-9A-Fa-f]{40}(?![A-Za-z0-9])"  # a commit
     r"|:(?!(?!100:|1234:)[0-9]+:)[A-Za-z0-9_+-]+:(?:[A-Za-z0-9_+:-]*:)?"  # a picture; a port is none
     r")"
 )
