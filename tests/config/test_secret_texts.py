@@ -128,6 +128,23 @@ def test_a_login_of_references_is_converted_as_it_stands(write):
     assert f"A.sasl.jaas.config = {login}" in text
 
 
+@pytest.mark.parametrize("key", ["replication.policy.class", "A->B.topic.filter.class"])
+@pytest.mark.parametrize("value", ["canary", "a canary", "x.canary", "my canary:Class", "canary:", ":canary"])
+def test_what_is_no_class_is_not_told_as_one(write, key, value):
+    with pytest.raises(ConfigError, match=r"\[hidden\] is ") as caught:
+        load([write(f"{key} = {value}")])
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["com.example.KafkaPolicy", "com.example.Kafka$Policy", "${env:POLICY}"])
+def test_a_class_that_is_not_known_is_named_as_the_file_has_it(write, value, monkeypatch):
+    monkeypatch.setenv("POLICY", "com.example.KafkaPolicy")
+    providers = ("config.providers = env", "config.providers.env.class = EnvVarConfigProvider")
+    with pytest.raises(ConfigError) as caught:
+        load([write(*providers, f"A->B.topic.filter.class = {value}")])
+    assert f"'{value}' is a Java class" in str(caught.value)
+
+
 @pytest.mark.parametrize("key", ["clusters", "A->B.topics", "us-east_1->b.x.override.fetch.max.bytes"])
 def test_keys_of_kafka_are_keys(key):
     assert is_key(key)

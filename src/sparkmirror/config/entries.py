@@ -26,6 +26,11 @@ _SECRET_LIKE = re.compile(
     r"pass?w|pwd|passphrase|secret|jaas|keystore\.key$|token$|credential|user\.?info|api\.?key", re.IGNORECASE
 )
 _SHOWN = 200
+_CLASS = re.compile(
+    r"(?:[^\W\d]\w*\.)+[A-Z][\w$]*"  # of Java, or of Python with a dot before the class
+    r"|[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*"
+    r"|\$\{[^{}\s]*\}"
+)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?")
 
@@ -56,6 +61,11 @@ class Entry:
     def shown(self) -> str:
         """The value as it may appear in a message: what the file says, or that it is hidden."""
         return HIDDEN if self.secret else quoted(self.raw.strip())
+
+    @property
+    def shown_class(self) -> str:
+        """The same for a key that names a class: what is not formed like the path of one may be a secret."""
+        return self.shown if _CLASS.fullmatch(self.raw.strip()) else HIDDEN
 
     def tell(self, text: str) -> str:
         """A part of the value as it may appear in a message; what came from a config provider may not."""

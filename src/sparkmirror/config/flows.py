@@ -174,7 +174,7 @@ def _known_class(reader: Reader, place: str, classes: tuple[str, ...], instead: 
     simple = {known.rpartition(".")[2]: known for known in classes}
     if text not in classes and text not in simple:
         entry = reader.entries[place]
-        raise entry.wrong(f"{entry.shown} is a Java class that is not known here", f"{one_of(simple)}; {instead}")
+        raise entry.wrong(f"{entry.shown_class} is a Java class that is not known here", f"{one_of(simple)}; {instead}")
     return text.rpartition(".")[2]
 
 

@@ -64,7 +64,7 @@ def find_class(entry: Entry, path: str) -> type[Any] | None:
         module, _, name = path.rpartition(".")
     if not module or not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         if colon:
-            raise entry.wrong(f"{entry.shown} is not package.module:Class", HOW)
+            raise entry.wrong(f"{entry.shown_class} is not package.module:Class", HOW)
         return None
     try:
         found = getattr(importlib.import_module(module), name, None)
