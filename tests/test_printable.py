@@ -22,6 +22,14 @@ def test_what_can_be_printed_stays(text: str):
     assert printable(text) == printable_lines(text) == text
 
 
+@pytest.mark.parametrize("text", ["\u3164", "\uffa0", "\u115f\u1160", "\u2800", "\ufe0f", "\U000e0101", "\u034f"])
+def test_what_shows_nothing_is_escaped(text: str):
+    escaped = text.encode("unicode_escape").decode()
+    assert printable(f"a{text}b") == printable_lines(f"a{text}b") == f"a{escaped}b"
+    assert json.loads(json_text([text])) == [text]
+    assert json_text([text]).isascii()
+
+
 def test_lines_stay_lines_where_there_may_be_several():
     assert printable_lines("a\n  b\x1b\nc") == "a\n  b\\x1b\nc"
 
