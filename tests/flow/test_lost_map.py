@@ -19,7 +19,7 @@ from tests.flow.logs import read
 from tests.flow.offset_map import journal, told
 from tests.flow.running import Running, commit, committed, create_topic, ends, set_limit, until, write_file
 from tests.flow.test_events import delete_topic, of_kind, records
-from tests.flow.test_torn_while_idle import cut_log, write
+from tests.flow.test_torn_while_idle import IDENTITY, cut_log, write
 from tests.invoking import sparkmirror
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -285,3 +285,47 @@ def entries(cluster: LabCluster, kind: str, name: str) -> list[dict[str, Any]]:
 
 def has_an_end(cluster: LabCluster, name: str) -> bool:
     return any(one["target"] is None for one in entries(cluster, "targets", name))
+
+
+@pytest.mark.long
+def test_what_a_killed_run_left_is_not_believed_after_the_topic_had_lost_the_record_of_its_start(
+    cluster_a, topic, tmp_path
+):
+    """The topic falls back to the clean end of the run before, the driver lives on, and is killed while it copies."""
+    name = topic("begun")
+    create_topic(cluster_a, name, 1)
+    with start("one") as one:
+        (broker,) = one.brokers
+        settings = {"tasks.max": "1", "replication.policy.class": IDENTITY}
+        file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "o": one}, {"a->o": name}, settings)
+        with Running(file, log=tmp_path / "first.log") as mirror:
+            write(cluster_a, name, records(50))
+            until(lambda: ends(one, name) == {0: 50}, "the first ones", PATIENCE_SECONDS)
+            mirror.stop_in_time()
+        kept = ends(one, INTERNAL)[0]
+        with Running(file, log=tmp_path / "second.log") as mirror:
+            write(cluster_a, name, records(50, 50))
+            until(lambda: len(copied(one, name)) == 100, "those of the second run", PATIENCE_SECONDS)
+            broker.kill()
+            cut_log(broker, INTERNAL, kept)
+            broker.start()
+            until(lambda: is_begun(one, 2), "the start is on record again", PATIENCE_SECONDS)
+            for first in range(100, 200, 5):
+                write(cluster_a, name, records(5, first))
+            until(lambda: len(copied(one, name)) > 100, "it copies", PATIENCE_SECONDS)
+            mirror.kill_all()
+        with Running(file, log=tmp_path / "third.log") as mirror:
+            write(cluster_a, name, records(20, 200))
+            until(lambda: len(copied(one, name)) >= 220, "all", PATIENCE_SECONDS)
+            mirror.stop_in_time()
+        assert [value for _, value in copied(one, name)] == records(220)
+
+
+def is_begun(cluster: LabCluster, generation: int) -> bool:
+    """Whether the start of a generation is on record, and no clean end."""
+    try:
+        entries = journal(cluster, INTERNAL)
+    except LabError:
+        return False
+    flow, ended = entries.get(("flow",)), entries.get(("stopped",))
+    return flow is not None and flow["generation"] == generation and ended is None

@@ -17,9 +17,9 @@ from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import Alias, FlowName, Writer
+from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import internal_topic
-from sparkmirror.offsets.records import Record
+from sparkmirror.offsets.records import Progress, Record
 
 
 @pytest.mark.kafka
@@ -94,3 +94,33 @@ def test_a_clean_end_is_not_believed_once_the_internal_topic_has_lost_a_run_that
             opened()
     after = opened()
     assert (after.clean, after.lost_runs, after.exact_after) == (True, False, finds.exact_after)
+
+
+@pytest.mark.kafka
+def test_a_run_whose_start_the_internal_topic_has_lost_did_not_end_with_the_clean_end_of_the_one_before(
+    lab_flow: FlowConfig, lab_cluster: Any, topic: Callable[[str], str]
+) -> None:
+    """Its driver lived on, and its lanes have put progress on record since."""
+    flow = replace(lab_flow, name=FlowName(source=Alias(topic("lost-start")), target=Alias("B")))
+
+    def opened() -> Opened:
+        found = open_flow(flow, lab_cluster("A"), lab_cluster("B"), "file", "run", Identities("file"))
+        found.store.follow()
+        return found
+
+    older = opened()
+    before = older.store.state.flow
+    assert before is not None
+    older.store.write([older.stopped()])
+    newer = opened()
+    place = TopicPartition("orders", 0)
+    progress = Progress(
+        partition=place, writer=newer.first[0], generation=newer.generation, position=5, next_sequence=0
+    )
+    newer.store.write([before, older.stopped(), progress])
+
+    finds = opened()
+    assert (finds.clean, finds.lost_runs, finds.exact_after) == (False, True, newer.generation)
+    assert finds.generation == newer.generation + 1
+    (told,) = finds.store.state.events.values()
+    assert "records of a run and not that of its start" in told.event.text

@@ -275,3 +275,9 @@ def test_one_target_that_is_away_and_records_of_others_do_not_hide_what_can_be_r
 
 def test_a_clean_end_is_told_even_before_the_last_sign_of_life():
     assert status(RECORD, PROGRESS, Stopped(generation=2, time_ms=NOW_MS)).state == "stopped"
+
+
+def test_the_clean_end_of_an_earlier_run_says_nothing_of_one_that_runs_and_whose_start_the_topic_has_lost():
+    before = replace(RECORD, generation=1), Stopped(generation=1, time_ms=NOW_MS - 60_000)
+    assert status(*before, LIFE, PROGRESS).state == "running"
+    assert status(*before, replace(LIFE, time_ms=NOW_MS - 60_000), PROGRESS).state == "silent"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.model import Writer
 from sparkmirror.offsets.condensing import condense
-from sparkmirror.offsets.records import Progress, Record
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress, Record, Stopped
 from sparkmirror.offsets.restoring import Lacking, lacking
 from sparkmirror.offsets.segments import Bounded, Moved, Ordered, Parted, Segments, Targets
 from sparkmirror.offsets.state import JournalState
@@ -154,3 +154,21 @@ def test_what_is_not_of_a_line_is_there_again():
     del flow.journal[kept:]
     assert set(restored(flow, known).records) == set(others)
     assert lacking(known, read(flow.journal), IDS) == Lacking()
+
+
+def test_the_newest_start_is_there_again_behind_the_rest_and_the_clean_end_that_it_took_away_is_gone_again():
+    flow = Flow(Random(6))
+    before = FlowRecord(source_alias="A", source_id="a", target_alias="B", target_id="b", naming="n", generation=1)
+    newest, ended = replace(before, generation=2), Stopped(generation=1, time_ms=9)
+    flow.journal += [before, ended]
+    kept = len(flow.journal)
+    flow.journal += [newest, STOPPED_KEY]
+    flow.run(2)
+    known = read(flow.journal)
+    del flow.journal[kept:]
+    found = restored(flow, known)
+    assert found.records[-1] == newest
+    assert STOPPED_KEY in found.keys
+    left = read(flow.journal)
+    assert (left.flow, left.stopped, left.lacks_start) == (newest, None, False)
+    assert lacking(known, left, IDS) == Lacking()

@@ -206,3 +206,26 @@ def test_a_binding_is_on_record_until_its_tombstone():
     assert state.acls == {'["acl","TOPIC","A.orders","LITERAL","User:alice","*","READ","ALLOW"]': record}
     state.forget(record.key)
     assert state.acls == {}
+
+
+BEFORE = replace(FLOW, generation=1), Stopped(generation=1, time_ms=9)
+
+
+@pytest.mark.parametrize("before", [BEFORE, BEFORE[:1], ()], ids=["ended", "killed", "nothing"])
+@pytest.mark.parametrize("of_it", [progress(2, 1, 5), Life(generation=2, time_ms=9, state="running", lanes=1)])
+def test_a_run_of_which_the_topic_has_lost_the_start_has_not_ended_and_all_before_it_is_in_doubt(before, of_it):
+    """The end of an earlier run vouches for nothing that came later."""
+    older = progress(1, 0, 5, TopicPartition("t", 9))
+    state = state_of([older, *before, of_it])
+    assert (state.newest_generation, state.exact_after, state.lacks_start) == (2, 2, True)
+    assert not state.ended_cleanly
+    assert not state.is_stopped
+    assert set(state.in_doubt()) == set(state.progress)
+    assert state.left_in_doubt() == [older.partition], "the run itself has put the other on record, if it had it"
+
+
+def test_a_start_that_is_on_record_is_not_lost_whatever_older_runs_say_late():
+    state = state_of([replace(FLOW, generation=3), *BEFORE[1:], progress(2, 1, 5)])
+    assert (state.newest_generation, state.exact_after, state.lacks_start) == (3, 3, False)
+    ended = state_of([FLOW, progress(2, 1, 5), Stopped(generation=2, time_ms=9)])
+    assert (ended.lacks_start, ended.is_stopped) == (False, True)

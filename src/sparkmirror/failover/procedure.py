@@ -520,10 +520,7 @@ class Procedure:
         return tuple(sorted(lost.found))
 
     def _is_clean(self) -> bool:
-        state = self._store.state
-        return (
-            state.stopped is not None and state.flow is not None and state.stopped.generation == state.flow.generation
-        )
+        return self._store.state.is_stopped
 
     def _check_ends(self) -> None:
         """A planned operation stops behind the last record: the source is asked again when nothing is copied."""

@@ -50,8 +50,8 @@ class Opened:
         clean: whether the run before ended cleanly, or there was none.
         exact_after: the newest generation that may have copied more than its progress says; 0 if there is none. What an
             older or the same one has on record holds only once the target's log has been read.
-        lost_runs: whether runs had the flow after the clean end on record, of which the internal topic has nothing:
-            it has lost its end. No position holds then, and partitions that it does not know may have been copied.
+        lost_runs: whether runs had the flow of which the internal topic has not even the start: it has lost its end. No
+            position holds then, and partitions that it does not know may have been copied.
         signs: what lanes and other runs say on the control topic.
         driver: by what this run owned the internal topic when it took the flow.
         facts: what the target asks of batches, and how long its brokers remember who wrote them.
@@ -254,8 +254,7 @@ def _take(
     # the announcement and looks whether it still has the flow; its lanes end before they begin more; and all that it
     # and they have written is read.
     store.own(f"sparkmirror.{config.name}.driver")
-    driver, before = store.owner, store.state.flow
-    generation = 1 if before is None else before.generation + 1
+    driver, generation = store.owner, store.state.newest_generation + 1
     control_offset = signs.announce(Announced(run=run, generation=generation, driver=driver))
     store.follow()
     store.remembers = True
@@ -272,7 +271,7 @@ def _take(
     )
     first = _acquire(writers, store)
     happened: list[Happened] = []
-    if clean and _has_lost_runs(store.state, first):
+    if store.state.lacks_start or (clean and _has_lost_runs(store.state, first)):
         clean, exact_after = False, record.generation - 1
         record = replace(record, exact_after=exact_after)
         happened = [Happened(partition=FLOW, event=_lost_runs(internal_topic(config.name), store.state))]
@@ -322,13 +321,15 @@ def _has_lost_runs(state: JournalState, given: tuple[Writer, ...]) -> bool:
 
 
 def _lost_runs(topic: str, state: JournalState) -> Event:
-    """The event of an internal topic that has lost what the newest runs wrote."""
+    """The event of an internal topic that has lost what the newest runs wrote, or the record of the newest start."""
     since = wall_time(0 if state.stopped is None else state.stopped.time_ms)
-    text = (
-        f"the flow was started after the clean end of {since}, the newest in {topic}, which has nothing "
-        "of that start: the topic has lost its end, or the start failed at once; no position on record is believed, "
-        "and all partitions are taken over, from what the target has"
+    lost = (
+        f"{topic} has records of a run and not that of its start: the topic has lost its end while the flow ran"
+        if state.lacks_start
+        else f"the flow was started after the clean end of {since}, the newest in {topic}, which has nothing "
+        "of that start: the topic has lost its end, or the start failed at once"
     )
+    text = f"{lost}; no position on record is believed, and all partitions are taken over, from what the target has"
     return Event(kind=Kind.NOTE, text=text)
 
 
@@ -452,7 +453,7 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
         target_alias=config.target.alias,
         target_id=target_id,
         naming=naming,
-        generation=known.generation + 1 if known is not None else 1,
+        generation=store.state.newest_generation + 1,
         tells_since_ms=since or (now_ms() if config.tells_writers else 0),
         exact_after=store.state.exact_after,
         topics=config.topics,

@@ -140,7 +140,7 @@ def _orders(flow: FlowConfig, file: str) -> Iterator[Store]:
 
 
 def _runs(store: Store) -> bool:
-    return store.state.stopped is None and seen_to_live(store).alive
+    return not store.state.is_stopped and seen_to_live(store).alive
 
 
 def who() -> str:

@@ -266,7 +266,7 @@ def is_stopped(known: JournalState) -> bool:
     """Whether the flow ended cleanly, or was never started: what is set now is where it begins."""
     if known.flow is None:
         return not known.progress
-    return known.stopped is not None and known.stopped.generation == known.flow.generation
+    return known.is_stopped
 
 
 def check_stopped(flow: FlowConfig, known: JournalState, file: str) -> None:
@@ -355,7 +355,7 @@ def check_taken(opened: Opened, known: JournalState, flow: FlowConfig, file: str
         ConfigError: somebody had, or it is not; nothing of what was decided holds.
         SparkmirrorError: the record cannot be read.
     """
-    before = 0 if known.flow is None else known.flow.generation
+    before = known.newest_generation
     opened.store.follow()
     if opened.lost_runs or opened.store.lacks:
         what = "what the newest runs wrote" if opened.lost_runs else "the end of its log"

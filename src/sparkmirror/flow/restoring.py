@@ -1,4 +1,6 @@
-"""Puts on record again what the flow's internal topic has lost of the offset map, and its driver has read.
+"""Puts on record again what the flow's internal topic has lost of the offset map and of the flow's newest start.
+
+What its driver has read is what it puts there.
 
 Invariants:
     * A driver of many partitions is not held up: the topic is read once, a part in each round, and what it lacks is

@@ -195,7 +195,7 @@ def state_of(known: JournalState, *, alive: bool) -> str:
         known: its internal topic, read to its end.
         alive: whether a driver lives.
     """
-    if known.stopped is not None:
+    if known.is_stopped:
         return STOPPED if known.held is None else HELD
     if known.life is None:
         return NEVER_STARTED if known.flow is None else SILENT

@@ -3,6 +3,8 @@
 Invariants:
     * Only what a lane does not write again is written: its last segment is acknowledged (``offsets.condensing``).
     * What was removed before the loss, and is there again, is removed again.
+    * The record of the newest start is there again, and a clean end that it had taken away is gone again: without the
+      two, an earlier run's end would vouch for what the newest run leaves.
     * Progress stays as it is: a lane writes newer progress meanwhile. What only that of an older epoch told of the map
       is written in its place, as a start does. Once nobody else writes, progress that is gone is there again too: of a
       partition that stood still no lane has written any since. It says that it was restored, so that nobody takes it
@@ -19,7 +21,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.condensing import Half, halves
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import PartitionMap
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress
 from sparkmirror.offsets.segments import MapRecord, Segments, Targets, TargetsKey
 from sparkmirror.offsets.state import JournalState
 
@@ -27,7 +29,7 @@ from sparkmirror.offsets.state import JournalState
 class Lacking(NamedTuple):
     """What to write, what to remove, and whether something waits until it is acknowledged."""
 
-    records: tuple[MapRecord | Inherited | Progress, ...] = ()
+    records: tuple[MapRecord | Inherited | Progress | FlowRecord, ...] = ()
     keys: tuple[str, ...] = ()
     waits: bool = False
 
@@ -41,7 +43,7 @@ def lacking(known: JournalState, left: JournalState, ids: Sequence[int], *, over
         ids: the flow's producer ids in the order in which they were registered.
         over: whether nobody but the owner writes any more.
     """
-    records, keys, waits = list[MapRecord | Inherited | Progress](), list[str](), False
+    records, keys, waits = list[MapRecord | Inherited | Progress | FlowRecord](), list[str](), False
     for half in halves(known, ids):
         there = left.map_of(half.partition).half(half.writer, is_source=half.is_source)
         for count, block in half.line.stored():
@@ -59,6 +61,10 @@ def lacking(known: JournalState, left: JournalState, ids: Sequence[int], *, over
         records += known.maps[partition].others_than(left.map_of(partition), partition)
     records += [one for here, one in known.taken_over.items() if left.taken_over.get(here) != one]
     records += _progress(known, left) if over else ()
+    if known.flow is not None and left.flow != known.flow:
+        records.append(known.flow)  # behind the rest, without which nothing would tell that the topic had lost its end
+    if known.stopped is None and left.stopped is not None:
+        keys.append(STOPPED_KEY)
     return Lacking(tuple(records), tuple(keys), waits)
 
 

@@ -143,26 +143,53 @@ class JournalState:
     _numbered: int = 0
 
     @property
+    def newest_generation(self) -> int:
+        """The greatest that any record names; 0 if none does. The topic may have lost the record of a start."""
+        single = (self.flow, self.life, self.stopped)
+        return max(
+            (one.generation for one in (*single, *self.progress.values(), *self.acknowledged.values()) if one),
+            default=0,
+        )
+
+    @property
+    def lacks_start(self) -> bool:
+        """Whether records of a run are there, and not that of its start: the topic has lost its end meanwhile."""
+        return self.newest_generation > (0 if self.flow is None else self.flow.generation)
+
+    @property
     def ended_cleanly(self) -> bool:
         """Whether the newest run on record drained, or none ever copied. An earlier one's word may come late."""
+        if self.lacks_start:
+            return False
         if self.stopped is None or self.flow is None:
             return not self.progress and not self.maps
         return self.stopped.generation == self.flow.generation
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether the newest run on record has put its clean end there."""
+        return self.stopped is not None and self.ended_cleanly
+
+    @property
     def exact_after(self) -> int:
         """The newest generation that may have copied more than its progress says, once its run has ended; 0 if none."""
-        if not self.ended_cleanly and self.flow is not None:
-            return self.flow.generation
+        if not self.ended_cleanly:
+            return self.newest_generation
         return 0 if self.stopped is None else self.stopped.exact_after
 
     def in_doubt(self) -> list[TopicPartition]:
         """The partitions of which more may have been copied than is on record, though no run has them."""
-        return [place for place, one in self.progress.items() if one.generation <= self.exact_after]
+        newest = self.exact_after
+        return [place for place, one in self.progress.items() if one.generation <= newest]
 
     def left_in_doubt(self) -> list[TopicPartition]:
-        """The same of a flow that runs: those that its run has not put on record."""
+        """The same of a flow that runs: those that its run has not put on record.
+
+        Where the record of its start is lost, that is all that an earlier generation has put there.
+        """
         before = 0 if self.flow is None else self.flow.exact_after
+        if self.lacks_start:
+            before = self.newest_generation - 1
         return [place for place, one in self.progress.items() if one.generation <= before]
 
     def endings(self) -> list[MapRecord]:
