@@ -9,13 +9,15 @@ import pytest
 
 from sparkmirror.config import DeadLetters, FlowConfig, Tolerance
 from sparkmirror.duties.creations import observe
-from sparkmirror.duties.dead_letters import decide, ensure_dead_letter_topic
+from sparkmirror.duties.dead_letters import decide, ensure_dead_letter_topic, missing_dead_letter_topic
+from sparkmirror.duties.missing_topics import Observed
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import topic_configs
 from tests.duties.test_topics import FLOW
+from tests.kafka.hostile_broker import HostileBroker, cluster_of
 
 LETTERS = DeadLetters(tolerance=Tolerance.ALL, topic="dead", replication_factor=1)
 
@@ -28,6 +30,22 @@ def test_it_takes_more_than_any_topic_of_the_source_and_deletes_nothing(limits: 
     flow = replace(FLOW, dead_letters=replace(LETTERS, replication_factor=-1))
     configs = (("max.message.bytes", str(largest)), ("retention.ms", "-1"))
     assert decide(flow, limits) == NewTopic(name="dead", partitions=1, replication_factor=-1, configs=configs)
+
+
+@pytest.mark.parametrize(("value", "largest"), [("7000000", 14_000_000), ("many", 2_097_176), ("9" * 5_000, 2_097_176)])
+def test_a_limit_of_the_source_that_is_no_number_counts_for_nothing(value: str, largest: int) -> None:
+    broker = HostileBroker()
+    broker.model.configs = {"max.message.bytes": value}
+    source = cluster_of(broker)
+    topics = {"t": admin.TopicDescription(broker.model.topic_id("t"), {}, internal=False)}
+    observed = Observed(flow=replace(FLOW, dead_letters=LETTERS), source=topics)
+    try:
+        wanted = missing_dead_letter_topic(observed, source)
+    finally:
+        source.close()
+        broker.close()
+    assert wanted is not None
+    assert dict(wanted.configs)["max.message.bytes"] == str(largest)
 
 
 @pytest.mark.kafka

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
+from kafka.protocol.admin import transactions
 
 from sparkmirror.config import ClientSettings, Security
 from sparkmirror.kafka.cluster import Cluster
@@ -38,7 +39,7 @@ FOREIGN = "\x1b]0;owned\x07\n\u202e"
 
 def _messages(ending: str) -> dict[int, Any]:
     kinds: dict[int, Any] = {}
-    for module in (admin, consumer, metadata, producer, sasl):
+    for module in (admin, transactions, consumer, metadata, producer, sasl):
         for name, kind in vars(module).items():
             if name.endswith(ending) and not name.startswith("SaslBytes") and kind.API_KEY is not None:
                 kinds[kind.API_KEY] = kind
@@ -67,6 +68,7 @@ class Model:
         beyond: how much too high the high watermarks are.
         throttle_ms: for clients that ask for metadata.
         cluster_id: that of the cluster.
+        configs: what brokers and topics are set to.
     """
 
     port: int = 0
@@ -83,6 +85,7 @@ class Model:
     beyond: int = 0
     throttle_ms: int = 0
     cluster_id: str = "hostile"
+    configs: dict[str, str] = field(default_factory=lambda: {"retention.ms": "1", "max.message.bytes": "7"})
 
     def fill(self, topic: str, count: int = RECORDS) -> None:
         """Has a topic hold records."""
@@ -363,8 +366,8 @@ class Model:
 
     def _describeconfigs(self, request: Any, response: Any) -> Any:
         kind = response.DescribeConfigsResult
-        config = kind.DescribeConfigsResourceResult(
-            name="retention.ms", value="1", read_only=False, config_source=5, is_sensitive=False, synonyms=[]
+        config = partial(
+            kind.DescribeConfigsResourceResult, read_only=False, config_source=5, is_sensitive=False, synonyms=[]
         )
         results = [
             kind(
@@ -372,7 +375,7 @@ class Model:
                 error_message=None,
                 resource_type=one.resource_type,
                 resource_name=one.resource_name,
-                configs=[config],
+                configs=[config(name=name, value=value) for name, value in self.configs.items()],
             )
             for one in request.resources
         ]
@@ -400,6 +403,64 @@ class Model:
             for one in request.users or ()
         ]
         return response(throttle_time_ms=0, error_code=0, error_message=None, results=results)
+
+    def _createacls(self, request: Any, response: Any) -> Any:
+        kind = response.AclCreationResult
+        return response(throttle_time_ms=0, results=[kind(error_code=0, error_message=None) for _ in request.creations])
+
+    def _deleteacls(self, request: Any, response: Any) -> Any:
+        kind = response.DeleteAclsFilterResult
+        results = [kind(error_code=0, error_message=None, matching_acls=[]) for _ in request.filters]
+        return response(throttle_time_ms=0, filter_results=results)
+
+    def _describecluster(self, _: Any, response: Any) -> Any:
+        broker = response.DescribeClusterBroker(broker_id=1, host=self.host, port=self.port, rack=None)
+        return response(
+            throttle_time_ms=0,
+            error_code=0,
+            error_message=None,
+            endpoint_type=1,
+            cluster_id=self.cluster_id,
+            controller_id=1,
+            brokers=[broker],
+            authorized_operations={8},
+        )
+
+    def _describetransactions(self, request: Any, response: Any) -> Any:
+        states = [
+            response.TransactionState(
+                error_code=0,
+                transactional_id=name,
+                transaction_state="Ongoing",
+                transaction_timeout_ms=1,
+                transaction_start_time_ms=1,
+                producer_id=7,
+                producer_epoch=1,
+                topics=[],
+            )
+            for name in request.transactional_ids
+        ]
+        return response(throttle_time_ms=0, transaction_states=states)
+
+    def _incrementalalterconfigs(self, request: Any, response: Any) -> Any:
+        kind = response.AlterConfigsResourceResponse
+        results = [
+            kind(error_code=0, error_message=None, resource_type=one.resource_type, resource_name=one.resource_name)
+            for one in request.resources
+        ]
+        return response(throttle_time_ms=0, responses=results)
+
+    def _createpartitions(self, request: Any, response: Any) -> Any:
+        kind = response.CreatePartitionsTopicResult
+        results = [kind(name=topic.name, error_code=0, error_message=None) for topic in request.topics]
+        return response(throttle_time_ms=0, results=results)
+
+    def _deletetopics(self, request: Any, response: Any) -> Any:
+        kind = response.DeletableTopicResult
+        results = [
+            kind(name=one.name, topic_id=one.topic_id, error_code=0, error_message=None) for one in request.topics
+        ]
+        return response(throttle_time_ms=0, responses=results)
 
     def _addpartitionstotxn(self, request: Any, response: Any) -> Any:
         kind = response.AddPartitionsToTxnTopicResult
@@ -510,6 +571,8 @@ class Lies:
             return self.chance.choice((None, b"", b"\xff" * 100, damaged(self.chance, bytes(now or b"\0" * 20))))
         if kind == "uuid":
             return self.chance.choice((None, uuid.UUID(int=1), uuid.UUID(int=(1 << 128) - 1)))
+        if kind == "bitfield":
+            return self.chance.choice((None, set(), {3}, set(range(31)), {31, 3}))
         return self.chance.choice((True, False)) if kind == "bool" else now
 
     def _in_the_bytes(self, number: int, response: Any) -> Iterator[bytes | None]:

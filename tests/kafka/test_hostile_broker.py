@@ -27,14 +27,31 @@ from kafka import errors as kafka_errors
 from sparkmirror.config import Isolation, SaslMechanism, Secret, Security, SecurityProtocol
 from sparkmirror.config.security_settings import FixedToken, OAuth
 from sparkmirror.errors import LinkError, SparkmirrorError
-from sparkmirror.kafka import acls, admin, configs, epochs, fencing, groups, spots, tails
+from sparkmirror.kafka import (
+    acls,
+    admin,
+    configs,
+    epochs,
+    fencing,
+    groups,
+    metadata,
+    producer_ids,
+    spots,
+    stored_offsets,
+    survey,
+    tails,
+    topic_ids,
+    transactional_ids,
+)
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.login_errors import login_failure
+from sparkmirror.kafka.memory import DAY_MS, memories_ms
 from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.reading import Span, read_records
+from sparkmirror.kafka.settings import broker_settings
 from sparkmirror.lab.certificates import write_certificates
 from sparkmirror.model import TopicPartition, Writer
 from tests.kafka.crashes import Crashes, crashes  # noqa: F401  # a fixture
@@ -46,6 +63,7 @@ from tests.kafka.hostile_broker import (
     Lies,
     cluster_of,
     damaged,
+    name_of,
 )
 
 CASES = int(os.environ.get("SPARKMIRROR_HOSTILE_CASES", "30"))
@@ -55,6 +73,19 @@ LATEST_S = 6.0
 LONGEST = 5_000
 MOST_BYTES = 200 << 20
 PLACES = [TopicPartition("t", 0), TopicPartition("t", 1)]
+WRITER = Writer(producer_id=7, epoch=1)
+RULES = [
+    acls.AclBinding(
+        acls.ResourceType.TOPIC,
+        name,
+        acls.PatternType.LITERAL,
+        "User:a",
+        "*",
+        acls.Operation.READ,
+        acls.Permission.ALLOW,
+    )
+    for name in ("t", "u")
+]
 
 
 def write_idempotently(cluster: Cluster) -> None:
@@ -83,6 +114,24 @@ ROLES: dict[str, Callable[[Cluster], Any]] = {
     "epochs": lambda c: epochs.epoch_ends(c, dict.fromkeys(PLACES, 0), CALL_MS).complete(),
     "properties": lambda c: configs.describe_configs(c, ["t"], CALL_MS).complete(),
     "acls": lambda c: acls.describe_acls(c, list(acls.ResourceType)[:2], CALL_MS),
+    "acl creation": lambda c: acls.create_acls(c, RULES, CALL_MS).complete(),
+    "acl deletion": lambda c: acls.delete_acls(c, RULES, CALL_MS).complete(),
+    "logins": lambda c: acls.scram_users(c, ["a", "b"], CALL_MS),
+    "memories": lambda c: memories_ms(c, CALL_MS),
+    "greeting": lambda c: survey.survey(c, CALL_MS),
+    "topic rights": lambda c: survey.topic_rights(c, ["t"], CALL_MS),
+    "group rights": lambda c: groups.group_rights(c, ["g"], CALL_MS).complete(),
+    "alteration": lambda c: configs.alter_configs(c, {"t": [configs.Alteration("a", "b")]}, CALL_MS).complete(),
+    "growth": lambda c: admin.create_partitions(c, {"t": 3}, CALL_MS).complete(),
+    "deletion": lambda c: admin.delete_topics(c, ["t"], CALL_MS).complete(),
+    "views": lambda c: c.run(metadata.describe_topics, c, ["t"], CALL_MS),
+    "ids": lambda c: topic_ids.ids_of_topics(c, ["t"], CALL_MS),
+    "newest epochs": lambda c: epochs.newest_epochs(c, set(PLACES), CALL_MS),
+    "stored offsets": lambda c: stored_offsets.read_stored(c, "t", CALL_MS),
+    "writer": lambda c: producer_ids.acquire_writer(c, "id", CALL_MS),
+    "writer again": lambda c: producer_ids.renew_writer(c, "id", WRITER, CALL_MS),
+    "holder": lambda c: c.run(transactional_ids.holder, c, "id", CALL_MS),
+    "whole group list": lambda c: groups.list_groups(c, CALL_MS, complete=True),
     "group list": lambda c: groups.list_groups(c, CALL_MS),
     "group offsets": lambda c: groups.fetch_offsets(c, ["g", "h"], CALL_MS).complete(),
     "group members": lambda c: groups.describe_groups(c, ["g"], CALL_MS).complete(),
@@ -472,6 +521,90 @@ def test_a_commit_counts_only_where_the_answer_has_each_partition(broker: Hostil
     finally:
         cluster.close()
     assert "UNKNOWN_SERVER_ERROR for group g" in str(results.failed["g"])
+
+
+def altered(broker: HostileBroker, message: str, change: Callable[[Any], None]) -> None:
+    """Has the broker's answers of one kind changed before they leave."""
+    honest = broker.model.answer
+
+    def answer(key: int, request: Any) -> Any:
+        response = honest(key, request)
+        if name_of(key) == message:
+            change(response)
+        return response
+
+    broker.model.answer = answer  # type: ignore[method-assign]  # this one alone
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("message", "of", "call"),
+    [
+        ("CreateAcls", "results", acls.create_acls),
+        ("DeleteAcls", "filter_results", acls.delete_acls),
+    ],
+)
+def test_acls_fail_where_the_answer_has_another_number_of_results(
+    count: int, message: str, of: str, call: Callable[..., Any], broker: HostileBroker
+):
+    altered(broker, message, lambda response: setattr(response, of, (getattr(response, of) * 2)[:count]))
+    cluster = cluster_of(broker)
+    try:
+        results = call(cluster, RULES, CALL_MS)
+    finally:
+        cluster.close()
+    assert results.found == {}
+    assert [type(failure) for failure in results.failed.values()] == [LinkError] * 2
+    assert f"cluster A at {broker.address}: a broker answered with {count} results for 2 ACLs" in str(
+        results.failed[RULES[0]]
+    )
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_broker_that_answers_without_its_settings_does_not_tell_them(count: int, broker: HostileBroker):
+    altered(broker, "DescribeConfigs", lambda response: setattr(response, "results", response.results * count))
+    cluster = cluster_of(broker)
+    try:
+        assert broker_settings(cluster, ["retention.ms"], 10_000) == {1: None}
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("states", ["none", "of another"])
+def test_a_coordinator_that_leaves_out_a_transactional_id_is_a_failure_that_names_the_cluster(
+    states: str, broker: HostileBroker
+):
+    def change(response: Any) -> None:
+        response.transaction_states[0].transactional_id = "other"
+        response.transaction_states = response.transaction_states[: 0 if states == "none" else 1]
+
+    altered(broker, "DescribeTransactions", change)
+    cluster = cluster_of(broker)
+    try:
+        with pytest.raises(LinkError, match=r"cluster A at .*: the coordinator of id answered without it"):
+            cluster.run(transactional_ids.holder, cluster, "id", CALL_MS)
+    finally:
+        cluster.close()
+
+
+def test_rights_that_a_broker_does_not_tell_are_all(broker: HostileBroker):
+    altered(broker, "DescribeCluster", lambda response: setattr(response, "authorized_operations", None))
+    cluster = cluster_of(broker)
+    try:
+        assert survey.topic_rights(cluster, ["t"], 10_000) == {"t": frozenset(acls.Operation)}
+        assert survey.survey(cluster, 10_000).rights is None
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize("value", ["", "x", "1e3", "nan", "٣", "9" * 5_000, "1 2"])
+def test_a_memory_that_is_no_number_is_one_that_a_broker_does_not_tell(value: str, broker: HostileBroker):
+    broker.model.configs = {"producer.id.expiration.ms": value}
+    cluster = cluster_of(broker)
+    try:
+        assert memories_ms(cluster, 10_000) == {1: None if value else DAY_MS}
+    finally:
+        cluster.close()
 
 
 def test_a_log_whose_end_never_comes_is_not_waited_for(broker: HostileBroker):

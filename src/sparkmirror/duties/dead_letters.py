@@ -18,6 +18,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import describe_configs
+from sparkmirror.kafka.settings import number
 from sparkmirror.model import MAX_MESSAGE_BYTES
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,8 @@ def _limits(flow: FlowConfig, source: Cluster, topics: list[str]) -> list[int]:
     """What the source's topics allow, as far as it is told."""
     described = describe_configs(source, topics, flow.admin_timeout_ms)
     entries = [configs["max.message.bytes"].value for configs in described.found.values()]
-    return [int(value) for value in entries if value]
+    limits = (number(value) for value in entries if value)
+    return [limit for limit in limits if limit is not None]
 
 
 def _explained(failure: BrokerError | LinkError, wanted: NewTopic) -> BrokerError | LinkError:

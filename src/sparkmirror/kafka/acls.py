@@ -28,10 +28,6 @@ from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks
 CLUSTER_AUTHORIZATION_FAILED = 31
 SECURITY_DISABLED = 54
 
-NOT_TOLD = 31
-"""The one bit of authorized operations that is set where a broker tells nothing."""
-
-
 CLUSTER_NAME = "kafka-cluster"
 """What the only resource of the type CLUSTER is called."""
 
@@ -245,17 +241,25 @@ def _change(
             prove()
             attempt_ms = deadline.attempt_ms
             try:
-                response = cluster.call(request(piece), None, attempt_ms, attempt_ms)
+                found = results(cluster.call(request(piece), None, attempt_ms, attempt_ms))
+                _check_count(cluster, len(found), len(piece))
             except LinkError as failure:
                 yield from (Answer(key=binding, link=failure) for binding in piece)
                 continue
-            for binding, result in zip(piece, results(response), strict=True):
+            for binding, result in zip(piece, found, strict=True):
                 yield Answer(key=binding, code=result.error_code, message=result.error_message or "")
 
     explain = _explaining(cluster, "ALTER")
     return repeat(
         bindings, ask, lambda binding, code, said: explain(binding.name, code, said), timeout_ms, cluster.backoff
     )
+
+
+def _check_count(cluster: Cluster, results: int, bindings: int) -> None:
+    """Refuses an answer with another number of results: which of them is whose is not known."""
+    if results != bindings:
+        reason = f"a broker answered with {results} results for {bindings} ACLs"
+        raise cluster.link_error(ConnectionError(reason))
 
 
 def _worst(result: Any) -> Any:

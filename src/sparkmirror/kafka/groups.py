@@ -25,7 +25,7 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
 from sparkmirror.errors import BrokerError, FencedError, LinkError
-from sparkmirror.kafka.acls import NOT_TOLD, Operation
+from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNAUTHORIZED, UNKNOWN_SERVER_ERROR, name_of
 from sparkmirror.kafka.leaders import once_together, together
@@ -592,9 +592,8 @@ def _described(group: Any) -> Described:
 
 
 def _rights(group: Any) -> frozenset[Operation]:
-    bits = group.authorized_operations  # None beside an error
-    told = bits is not None and NOT_TOLD not in bits
-    return frozenset(each for each in Operation if not told or each in bits)
+    bits = group.authorized_operations  # None beside an error, and where a broker tells nothing
+    return frozenset(each for each in Operation if bits is None or each in bits)
 
 
 def _describe_request(groups: Sequence[str], *, rights: bool) -> Any:

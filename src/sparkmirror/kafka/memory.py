@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.settings import broker_settings
+from sparkmirror.kafka.settings import broker_settings, number
 
 DAY_MS = 86_400_000
 """Kafka's default, taken where the brokers may not be asked."""
@@ -49,6 +49,7 @@ class Memory:
         return min([*known, DAY_MS] if self._untold or not known else known)
 
 
-def _memory(settings: Mapping[str, str | None]) -> int:
+def _memory(settings: Mapping[str, str | None]) -> int | None:
     values = (settings.get(key) for key in _KEYS)
-    return next((int(value) for value in values if value), DAY_MS)
+    told = next((value for value in values if value), str(DAY_MS))
+    return number(told)

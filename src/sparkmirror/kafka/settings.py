@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 
 from kafka.protocol.admin import DescribeConfigsRequest
@@ -14,6 +15,8 @@ from sparkmirror.kafka.cluster import Cluster
 log = logging.getLogger(__name__)
 
 _BROKER_RESOURCE = 4
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+"""Kafka's own have 64 bits."""
 
 
 def broker_settings(
@@ -42,11 +45,20 @@ def _settings_of(cluster: Cluster, node: int, names: Sequence[str], timeout_ms: 
     )
     request = DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
     try:
-        (result,) = cluster.call(request, node=node, timeout_ms=timeout_ms).results
+        results = cluster.call(request, node=node, timeout_ms=timeout_ms).results
     except (BrokerError, LinkError) as failure:
         log.debug("broker %d does not tell its settings: %s", node, failure)
         return None
+    if len(results) != 1:
+        log.debug("broker %d does not tell its settings: its answer has %d results", node, len(results))
+        return None
+    (result,) = results
     if result.error_code:
         log.debug("broker %d does not tell its settings: %s", node, result.error_message)
         return None
     return {entry.name: entry.value for entry in result.configs}
+
+
+def number(value: str) -> int | None:
+    """The whole number that a setting or a property is; None where a broker says what is none."""
+    return int(value) if _NUMBER.fullmatch(value) else None

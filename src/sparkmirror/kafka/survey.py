@@ -15,7 +15,7 @@ from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.errors import LinkError
-from sparkmirror.kafka.acls import NOT_TOLD, Operation
+from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.rounds import explained
 from sparkmirror.model import ClusterId
@@ -63,7 +63,7 @@ def survey(cluster: Cluster, timeout_ms: int = CALL_MS) -> Survey:
 def topic_rights(
     cluster: Cluster, topics: Sequence[str] | None, timeout_ms: int = CALL_MS
 ) -> dict[str, frozenset[Operation]]:
-    """What this user may do with topics, all that there is where the cluster has no authorizer.
+    """What this user may do with topics: all that there is where the cluster has no authorizer, or does not tell.
 
     Args:
         cluster: where.
@@ -81,15 +81,16 @@ def topic_rights(
         include_topic_authorized_operations=True,
     )
     answer = cluster.call(request, timeout_ms=timeout_ms)
+    # None where a broker tells nothing: kafka-python takes the one bit that says so for no value.
     known = {topic.name: topic.authorized_operations for topic in answer.topics if topic.error_code == 0}
     every = frozenset(Operation)
     return {
-        name: every if NOT_TOLD in bits else frozenset(each for each in Operation if each in bits)
+        name: every if bits is None else frozenset(each for each in Operation if each in bits)
         for name, bits in known.items()
     }
 
 
-def _rights(bits: Collection[int]) -> tuple[str, ...] | None:
-    if NOT_TOLD in bits:
+def _rights(bits: Collection[int] | None) -> tuple[str, ...] | None:
+    if bits is None:
         return None
     return tuple(operation.name for operation in Operation if operation in bits)

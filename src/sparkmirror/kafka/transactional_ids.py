@@ -32,19 +32,25 @@ async def holder(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Wr
 
     Raises:
         BrokerError: this user may not ask, or the coordinator is not available until the deadline.
-        LinkError: it cannot be reached.
+        LinkError: it cannot be reached, or its answer leaves the id out.
     """
 
     def request() -> Any:
         return DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
+    def state_of(answer: Any) -> Any:
+        for state in answer.transaction_states:
+            if state.transactional_id == transactional_id:
+                return state
+        raise cluster.link_error(ConnectionError(f"the coordinator of {transactional_id} answered without it"))
+
     def code_of(answer: Any) -> int:
-        code = int(answer.transaction_states[0].error_code)
+        code = int(state_of(answer).error_code)
         return 0 if code == TRANSACTIONAL_ID_NOT_FOUND else code
 
     deadline = Deadline(timeout_ms, cluster.backoff)
     answer = await exchange_with_coordinator(cluster, transactional_id, request, code_of, deadline)
-    state = answer.transaction_states[0]
+    state = state_of(answer)
     if state.error_code == TRANSACTIONAL_ID_NOT_FOUND:
         return None
     return Writer(producer_id=int(state.producer_id), epoch=int(state.producer_epoch))
