@@ -14,6 +14,7 @@ import os
 import random
 import resource
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,6 +31,7 @@ from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.kafka import (
     acls,
     admin,
+    changes,
     configs,
     epochs,
     fencing,
@@ -523,7 +525,7 @@ def test_a_commit_counts_only_where_the_answer_has_each_partition(broker: Hostil
     assert "UNKNOWN_SERVER_ERROR for group g" in str(results.failed["g"])
 
 
-def altered(broker: HostileBroker, message: str, change: Callable[[Any], None]) -> None:
+def altered(broker: HostileBroker, message: str, change: Callable[[Any], object]) -> None:
     """Has the broker's answers of one kind changed before they leave."""
     honest = broker.model.answer
 
@@ -605,6 +607,103 @@ def test_a_memory_that_is_no_number_is_one_that_a_broker_does_not_tell(value: st
         assert memories_ms(cluster, 10_000) == {1: None if value else DAY_MS}
     finally:
         cluster.close()
+
+
+def heard_of(broker: HostileBroker, messages: frozenset[str]) -> list[str]:
+    """The requests of some kinds that a broker gets from here on, the names of their messages."""
+    heard: list[str] = []
+    honest = broker.model.answer
+
+    def answer(key: int, request: Any) -> Any:
+        if name_of(key) in messages:
+            heard.append(name_of(key))
+        return honest(key, request)
+
+    broker.model.answer = answer  # type: ignore[method-assign]  # this one alone
+    return heard
+
+
+def test_a_group_whose_coordinator_an_answer_names_many_times_is_asked_for_once(broker: HostileBroker):
+    altered(
+        broker, "FindCoordinator", lambda response: setattr(response, "coordinators", response.coordinators * 3_000)
+    )
+    heard = heard_of(broker, frozenset({"OffsetFetch"}))
+    cluster = cluster_of(broker)
+    try:
+        assert groups.fetch_offsets(cluster, ["g", "h"], 10_000).found.keys() == {"g", "h"}
+    finally:
+        cluster.close()
+    assert heard == ["OffsetFetch"]
+
+
+def older(broker: HostileBroker) -> None:
+    """Has a broker know FindCoordinator for one group at a time only, as before Kafka 3.0."""
+
+    def change(response: Any) -> None:
+        for known in response.api_keys:
+            if name_of(known.api_key) == "FindCoordinator":
+                known.max_version = 3
+
+    altered(broker, "ApiVersions", change)
+
+
+def test_a_broker_that_does_not_answer_holds_a_call_for_many_groups_no_longer_than_one_for_one(broker: HostileBroker):
+    older(broker)
+    silent = threading.Event()
+    altered(broker, "FindCoordinator", lambda _: silent.wait(LATEST_S))
+    cluster, names = cluster_of(broker), [f"g{number}" for number in range(40)]
+    try:
+        cluster.run(cluster.bootstrap, 10_000)
+        began = time.monotonic()
+        failed = groups.fetch_offsets(cluster, names, CALL_MS).failed
+    finally:
+        silent.set()
+        cluster.close()
+    assert time.monotonic() - began < LATEST_S
+    assert failed.keys() == set(names)
+
+
+def test_groups_that_are_asked_for_one_by_one_have_their_answers_also_beyond_the_deadline(broker: HostileBroker):
+    older(broker)
+    broker.slow_s = 0.02
+    cluster, names = cluster_of(broker), [f"g{number}" for number in range(40)]
+    try:
+        cluster.run(cluster.bootstrap, 10_000)
+        assert groups.fetch_offsets(cluster, names, CALL_MS).found.keys() == set(names)
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda c: acls.create_acls(c, RULES, CALL_MS), "CreateAcls"),
+        (lambda c: admin.delete_topics(c, ["t", "u"], CALL_MS), "DeleteTopics"),
+    ],
+    ids=["acls", "topics"],
+)
+def test_a_change_in_many_pieces_is_not_sent_on_to_a_broker_that_does_not_answer(
+    call: Callable[[Cluster], Any], message: str, broker: HostileBroker, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(acls, "CHANGED_BINDINGS", 1)
+    monkeypatch.setattr(changes, "CHANGED_TOPICS", 1)
+    silent = threading.Event()
+    altered(broker, message, lambda _: silent.wait(LATEST_S))
+    cluster, sent = cluster_of(broker), []
+    honest = cluster.call
+
+    def call_once_more(request: Any, *more: Any) -> Any:
+        sent.append(request.name)
+        return honest(request, *more)
+
+    monkeypatch.setattr(cluster, "call", call_once_more)
+    try:
+        cluster.run(cluster.bootstrap, 10_000)
+        assert len(call(cluster).failed) == 2
+    finally:
+        silent.set()
+        cluster.close()
+    assert sent == [f"{message}Request"]
 
 
 def test_a_log_whose_end_never_comes_is_not_waited_for(broker: HostileBroker):

@@ -9,7 +9,7 @@ import pytest
 
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.backoff import Backoff
-from sparkmirror.kafka.rounds import Answer, Deadline, chunks, explained, repeat
+from sparkmirror.kafka.rounds import Answer, Deadline, chunks, explained, out_of_time, repeat
 from tests.kafka.unreachable import PAUSES, SETTINGS, assert_paused
 
 QUICK = Backoff(first=0.02, most=0.05)
@@ -106,3 +106,12 @@ def test_what_no_answer_speaks_of_is_asked_again_and_is_a_failure_in_the_end() -
     assert list(results.failed) == ["b"]
     assert "UNKNOWN_SERVER_ERROR" in str(results.failed["b"])
     assert "its answer leaves this out" in str(results.failed["b"])
+
+
+def test_a_round_goes_on_beyond_its_deadline_while_there_are_answers_and_not_for_long(monkeypatch: pytest.MonkeyPatch):
+    early, late = Deadline(60_000, QUICK), Deadline(0, QUICK)
+    assert out_of_time(early, LINK, "A", "a:1") is None
+    assert out_of_time(late, None, "A", "a:1") is None
+    assert out_of_time(late, LINK, "A", "a:1") is LINK
+    monkeypatch.setattr("sparkmirror.kafka.rounds.OVERDUE", 0)
+    assert "0 times as long" in str(out_of_time(late, None, "A", "a:1"))

@@ -23,7 +23,7 @@ from kafka.protocol.admin import (
 
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
+from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, out_of_time, repeat
 
 CLUSTER_AUTHORIZATION_FAILED = 31
 SECURITY_DISABLED = 54
@@ -237,15 +237,21 @@ def _change(
     """Sends a change in pieces, to any broker (it forwards them); results come in the order of the request."""
 
     def ask(wanted: Sequence[AclBinding], deadline: Deadline) -> Iterable[Answer[AclBinding, None]]:
+        last: LinkError | None = None
         for piece in chunks(wanted, CHANGED_BINDINGS):
+            if late := out_of_time(deadline, last, cluster.alias, cluster.address):
+                yield from (Answer(key=binding, link=late) for binding in piece)
+                continue
             prove()
             attempt_ms = deadline.attempt_ms
             try:
                 found = results(cluster.call(request(piece), None, attempt_ms, attempt_ms))
                 _check_count(cluster, len(found), len(piece))
             except LinkError as failure:
+                last = failure
                 yield from (Answer(key=binding, link=failure) for binding in piece)
                 continue
+            last = None
             for binding, result in zip(piece, found, strict=True):
                 yield Answer(key=binding, code=result.error_code, message=result.error_message or "")
 

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
+from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, out_of_time, repeat
 
 CHANGED_TOPICS = 100
 CHANGED_PARTS = 2_000
@@ -51,16 +51,21 @@ def apply(cluster: Cluster, change: Change, timeout_ms: int) -> Results[str, Non
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, None]]:
         nonlocal controller
-        misplaced = False
+        misplaced, last = False, None
         for piece in _pieces(names, change.sizes):
+            if late := out_of_time(deadline, last, cluster.alias, cluster.address):
+                yield from (Answer(key=name, link=late) for name in piece)
+                continue
             attempt_ms = deadline.attempt_ms
             try:
                 # The broker gives up first, so that its answer comes and not our own time-out.
                 request = change.request(piece, attempt_ms * 3 // 4)
                 response = cluster.call(request, controller, attempt_ms, attempt_ms)
             except LinkError as failure:
+                last = failure
                 yield from (Answer(key=name, link=failure) for name in piece)
                 continue
+            last = None
             for answer in change.read(response):
                 misplaced |= answer.code == NOT_CONTROLLER
                 yield answer

@@ -30,7 +30,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNAUTHORIZED, UNKNOWN_SERVER_ERROR, name_of
 from sparkmirror.kafka.leaders import once_together, together
 from sparkmirror.kafka.ownership import Moment, this_moment
-from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, repeat
+from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, out_of_time, repeat
 from sparkmirror.kafka.store import AT_ONCE_SECONDS
 from sparkmirror.model import NO_OFFSET, TopicPartition
 
@@ -398,7 +398,8 @@ def commit_offsets(
             ready, sure = some, prove
             if unchanged is not None:
                 for _ in range(LOOKS):
-                    if prove is not None and (failure := _unproven(cluster, prove)):  # now, since it may take long
+                    left = some.keys() - lost.keys()
+                    if left and prove is not None and (failure := _unproven(cluster, prove)):  # it may take long
                         lost |= dict.fromkeys(some, failure)
                     looked = this_moment()
                     settled = unchanged(some, deadline, lost)
@@ -499,6 +500,8 @@ def _in_turn(
     size = SENT_AT_ONCE if once else 1
     for row in zip_longest(*(chunks(own, size) for own in pieces.values())):
         wanted = {node: list(some) for node, some in zip(pieces, row, strict=True) if some}
+        if late := out_of_time(deadline, None, cluster.alias, cluster.address):
+            lost.update(dict.fromkeys(pieces.keys() - lost.keys(), late))
         if prove is not None and not wanted.keys() <= lost.keys():
             lost.update(dict.fromkeys(pieces, failure) if (failure := _unproven(cluster, prove)) else {})
         refused = [(one, lost[node]) for node, some in wanted.items() if node in lost for one in some]
@@ -546,7 +549,11 @@ def _coordinators(
     found: dict[int, list[str]] = defaultdict(list)
     missing: list[Answer[str, Any]] = []
     size = KEYS_AT_ONCE if _knows(cluster, FindCoordinatorRequest, _BATCHED_FIND, deadline) else 1
+    last: LinkError | None = None
     for piece in chunks(groups, size):
+        if late := out_of_time(deadline, last, cluster.alias, cluster.address):
+            missing += [Answer(key=name, link=late) for name in piece]
+            continue
         request = FindCoordinatorRequest(
             key=piece[0],
             key_type=CoordinatorType.GROUP.value,
@@ -557,12 +564,17 @@ def _coordinators(
         try:
             answer = cluster.call(request, timeout_ms=min(deadline.attempt_ms, ATTEMPT_MS))
         except LinkError as failure:
+            last = failure
             missing += [Answer(key=name, link=failure) for name in piece]
             continue
+        last, unplaced = None, set(piece)
         for name, place in [(each.key, each) for each in answer.coordinators or ()] or [(piece[0], answer)]:
+            if name not in unplaced:
+                continue
+            unplaced.remove(name)  # what an answer names twice is asked for once
             if place.error_code:
                 missing.append(Answer(key=name, code=place.error_code))
-            elif name in piece:
+            else:
                 found[place.node_id].append(name)
     return dict(found), missing
 

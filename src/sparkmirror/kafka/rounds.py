@@ -31,6 +31,9 @@ V = TypeVar("V")
 ADMIN_MS = 60_000
 UNKNOWN_MS = 3_000
 ATTEMPT_MIN_MS, ATTEMPT_MS = 1_000, 30_000
+OVERDUE = 10
+"""How many times its deadline a round may take at most. It has a request for each of its items at worst, such as groups
+that are asked for one by one, and goes on while brokers answer."""
 _LEFT_OUT = "nothing: its answer leaves this out"
 
 
@@ -62,6 +65,11 @@ class Deadline:
     def attempt_ms(self) -> int:
         """How long one request may take: what is left, within limits; the last one may end a little later."""
         return max(ATTEMPT_MIN_MS, min(self._timeout_ms - self.elapsed_ms, ATTEMPT_MS))
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the moment has come long ago: a round has taken `OVERDUE` times as long as it should."""
+        return self.elapsed_ms >= OVERDUE * max(self._timeout_ms, ATTEMPT_MIN_MS)
 
     def pause(self) -> None:
         """Waits a little, longer each time, and never beyond the moment."""
@@ -157,6 +165,23 @@ def repeat(
         if deadline.passed:
             break
     return Results(found=found, failed={key: failed[key] for key in failed if key not in found})
+
+
+def out_of_time(deadline: Deadline, failure: LinkError | None, cluster: str, address: str) -> LinkError | None:
+    """Why nothing more is asked in a round of many requests; None where it goes on.
+
+    Args:
+        deadline: of the round.
+        failure: of the request before, if it had no answer: each further one may cost a wait.
+        cluster: the alias of the cluster that is asked.
+        address: of it.
+    """
+    if failure is not None and deadline.passed:
+        return failure
+    if deadline.overdue:
+        reason = f"requests that came before took {OVERDUE} times as long as all of them may"
+        return LinkError(cluster=cluster, address=address, reason=reason)
+    return None
 
 
 def chunks(items: Sequence[K], size: int) -> Iterable[Sequence[K]]:
