@@ -6,10 +6,13 @@ import random
 import struct
 import time
 import tracemalloc
+import uuid
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from kafka import errors as kafka_errors
@@ -130,6 +133,98 @@ def test_no_answer_takes_time_with_the_square_of_its_length(body: bytes):
     with pytest.raises(kafka_errors.KafkaProtocolError):
         groups(body)
     assert time.monotonic() - began < 10
+
+
+def varint(number: int) -> bytes:
+    encoded = b""
+    while number >= 0x80:
+        encoded, number = encoded + bytes([number & 0x7F | 0x80]), number >> 7
+    return encoded + bytes([number])
+
+
+def tagged(tags: Iterable[int]) -> bytes:
+    """Empty fields of these tags."""
+    written = [varint(tag) + b"\0" for tag in tags]
+    return varint(len(written)) + b"".join(written)
+
+
+REPEATED = varint(2_000_000) + b"d\0" * 2_000_000
+ASCENDING = tagged(range(1_000, 1_000_000))
+NO_GROUPS = b"\0\0\0\0\0\0\x01"
+
+
+@pytest.mark.parametrize("where", ["head", "end", "items"])
+@pytest.mark.parametrize("tags", [REPEATED, ASCENDING, tagged((5, 5)), tagged((5, 4))], ids=range(4))
+def test_tagged_fields_take_no_longer_than_other_items(tags: bytes, where: str):
+    protocol, number = groups_request()
+    body = NO_GROUPS + tags if where == "end" else b"\0\0\0\0\0\0\x02" + GROUP[:-1] + tags
+    head = b"\0"
+    if where == "head":
+        head, body = tags, NO_GROUPS + b"\0"
+    began = time.process_time()
+    with pytest.raises(kafka_errors.KafkaProtocolError, match=r"items|out of order"):
+        protocol.receive_bytes(struct.pack(">ii", 4 + len(head) + len(body), number) + head + body)
+    assert time.process_time() - began < 0.2
+
+
+def test_tagged_fields_that_nobody_knows_are_passed_over_wherever_they_are():
+    protocol, number = groups_request()
+    tags = tagged(range(100, 150))
+    body = tags + b"\0\0\0\0\0\0\x02" + GROUP[:-1] + tags + tags
+    (answer,) = protocol.receive_bytes(struct.pack(">ii", 4 + len(body), number) + body)
+    assert [group.group_id for group in answer[1].groups] == ["g"]
+
+
+def fetched(*ends: tuple[int, int]) -> bytes:
+    """An answer to Fetch that says by tagged fields who leads each partition, as brokers do that do not lead it."""
+    kind = FetchResponse.FetchableTopicResponse
+    leaders = [kind.PartitionData.LeaderIdAndEpoch(leader_id=node, leader_epoch=epoch) for node, epoch in ends]
+    partitions = [
+        kind.PartitionData(
+            partition_index=at,
+            error_code=6,
+            high_watermark=-1,
+            last_stable_offset=-1,
+            log_start_offset=-1,
+            aborted_transactions=None,
+            preferred_read_replica=-1,
+            records=None,
+            current_leader=leader,
+        )
+        for at, leader in enumerate(leaders)
+    ]
+    node = FetchResponse.NodeEndpoint(node_id=3, host="h", port=9, rack=None)
+    topic = kind(topic="", topic_id=uuid.UUID(int=1), partitions=partitions)
+    return bytes(
+        FetchResponse(
+            throttle_time_ms=0, error_code=0, session_id=0, responses=[topic], node_endpoints=[node], version=16
+        ).encode()
+    )
+
+
+def fetch_request() -> tuple[Protocol, int]:
+    return asking(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[], forgotten_topics_data=[]), 16)
+
+
+def test_tagged_fields_that_are_known_are_read():
+    protocol, number = fetch_request()
+    ((_, answer),) = protocol.receive_bytes(frame(number, fetched(*((at, 7) for at in range(20_000)))))
+    parts = answer.responses[0].partitions
+    assert [(part.current_leader.leader_id, part.current_leader.leader_epoch) for part in parts[:3]] == [
+        (0, 7),
+        (1, 7),
+        (2, 7),
+    ]
+    assert [(node.node_id, node.host, node.port) for node in answer.node_endpoints] == [(3, "h", 9)]
+
+
+def test_arrays_in_tagged_fields_count_as_items():
+    protocol, number = fetch_request()
+    node = b"\0\0\0\1\x01\0\0\0\0\0\0"
+    nodes = varint(1 + 300_000) + node * 300_000
+    body = b"\0\0\0\0\0\0\0\0\0\0\x01" + b"\x01\0" + varint(len(nodes)) + nodes
+    with pytest.raises(kafka_errors.KafkaProtocolError, match="items"):
+        protocol.receive_bytes(frame(number, body))
 
 
 def test_an_answer_to_another_request_and_one_to_none_are_refused():

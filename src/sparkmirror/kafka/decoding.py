@@ -10,9 +10,12 @@ are made with checks, since a broker that is broken, or none, may send anything:
   number of bytes, and copies the rest of the frame for each struct with tags: with both, the time that a frame takes
   grows with the square of its length, and one of a few megabytes stops all connections of the process for minutes;
 - all arrays of an answer together have `MOST_ITEMS` items at most. One of a few bytes takes microseconds and hundreds
-  of bytes of memory, so an answer of nothing but empty ones would stop the loop for minutes.
+  of bytes of memory, so an answer of nothing but empty ones would stop the loop for minutes;
+- tagged fields come with ascending tags, as for Java. Each counts as `TAG_ITEMS` of these items, one that is known as
+  one more for each of its bytes, since its own arrays are not counted; the head of an answer has `HEAD_ITEMS`.
 
-Reference: ``kafka.protocol.schemas.fields`` of kafka-python 3; ``ByteUtils.readUnsignedVarint`` of Kafka.
+Reference: ``kafka.protocol.schemas.fields`` of kafka-python 3; ``ByteUtils.readUnsignedVarint`` and
+``org.apache.kafka.common.protocol.types.TaggedFields`` of Kafka.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import re
 from typing import Any
 
 from kafka.protocol.schemas.fields.array import ArrayField
+from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields
 from kafka.protocol.schemas.fields.codecs.types import Bytes, String, UnsignedVarInt32
 from kafka.protocol.schemas.fields.simple import SimpleField
 from kafka.protocol.schemas.fields.struct import StructField
@@ -28,6 +32,8 @@ from kafka.protocol.schemas.fields.struct_array import StructArrayField
 
 MOST_ITEMS = 2_000_000
 """Offsets of fifty groups in 40,000 partitions each, which are asked for at once, are as many."""
+
+TAG_ITEMS, HEAD_ITEMS = 4, 1_000
 
 _MESSAGE = "obj"
 """The variable of the whole message in a decoder that kafka-python makes."""
@@ -55,6 +61,11 @@ class Frame:
         """Goes to a position."""
         self._at = at
 
+    def tags(self, fields: Any, version: int | None) -> dict[str, Any]:
+        """The tagged fields of the head of an answer."""
+        known, self._at, _ = _tagged(fields, self._view, self._at, version, HEAD_ITEMS)
+        return known
+
     def tell(self) -> int:
         """The position."""
         return self._at
@@ -63,6 +74,7 @@ class Frame:
 def install() -> None:
     """Has kafka-python make its decoders with these checks. Those that it has made stay as they are."""
     UnsignedVarInt32.emit_decode_from = _emit_varint
+    TaggedFields.decode = _of_frames(TaggedFields.decode)
     StructField._emit_tagged_decode = _emit_tags
     StructField.emit_decode_from = _whole(StructField.emit_decode_from)
     for kind in (ArrayField, StructArrayField):
@@ -86,16 +98,60 @@ def _emit_varint(ctx: Any, var_name: str, indent: str) -> None:
 def _emit_tags(field: Any, ctx: Any, var_name: str, indent: str, version: int) -> None:
     tags = ctx.next_var("tf")
     ctx.globs[tags], ctx.globs["_read_tags"] = field.tagged_fields(version), _read_tags
-    ctx.emit(indent, f"pos = _read_tags({tags}, {var_name}, data, pos, {version})")
+    ctx.emit(indent, f"pos, _items = _read_tags({tags}, {var_name}, data, pos, {version}, _items)")
 
 
-def _read_tags(fields: Any, item: Any, data: memoryview, at: int, version: int) -> int:
-    frame = Frame(data, at)
-    for name, value in fields.decode(frame, version=version).items():
-        if not name.startswith("_"):  # a later version's, which nobody here knows
-            item.tags = (item.tags or set()) | {name}
-            setattr(item, name, value)
-    return frame.tell()
+def _read_tags(fields: Any, item: Any, data: memoryview, at: int, version: int, items: int) -> tuple[int, int]:
+    known, at, items = _tagged(fields, data, at, version, items)
+    for name, value in known.items():
+        item.tags = (item.tags or set()) | {name}
+        setattr(item, name, value)
+    return at, items
+
+
+def _tagged(fields: Any, data: memoryview, at: int, version: int | None, items: int) -> tuple[dict[str, Any], int, int]:
+    """The tagged fields that are known, the position behind all of them, and how many items may come after them."""
+    known: dict[str, Any] = {}
+    last = -1
+    count, at = _varint(data, at)
+    items -= TAG_ITEMS * count
+    if items < 0:
+        raise ValueError(f"more than {MOST_ITEMS} items")
+    for _ in range(count):
+        tag, at = _varint(data, at)
+        size, at = _varint(data, at)
+        if tag <= last or at + size > len(data):
+            raise ValueError("tagged fields that are out of order or go beyond the end of the answer")
+        field = fields._tags.get(tag)  # without one it is a later version's, which nobody here knows
+        if field is not None:
+            items -= size
+            if items < 0:
+                raise ValueError(f"more than {MOST_ITEMS} items")
+            frame = Frame(data[at : at + size])
+            known[field.name] = field.decode(frame, version=version, compact=True, tagged=None)
+        last, at = tag, at + size
+    return known, at, items
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """A number of variable length, and the position behind it."""
+    value = 0
+    for shift in range(0, 35, 7):
+        if at >= len(data):
+            raise ValueError("a number goes beyond the end of the answer")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("a number of more than five bytes")
+
+
+def _of_frames(decode: Any) -> Any:
+    def decode_bounded(fields: Any, data: Any, version: int | None = None) -> Any:
+        return data.tags(fields, version) if isinstance(data, Frame) else decode(fields, data, version=version)
+
+    return decode_bounded
 
 
 def _whole(emit: Any) -> Any:
