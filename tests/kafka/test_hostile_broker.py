@@ -13,6 +13,7 @@ import logging
 import os
 import random
 import resource
+import socket
 import ssl
 import threading
 import time
@@ -570,6 +571,26 @@ def test_a_broker_that_answers_without_its_settings_does_not_tell_them(count: in
         assert broker_settings(cluster, ["retention.ms"], 10_000) == {1: None}
     finally:
         cluster.close()
+
+
+def test_brokers_that_say_nothing_are_asked_for_their_settings_together(broker: HostileBroker):
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as mute:
+        address = {"host": "127.0.0.1", "port": mute.getsockname()[1], "rack": None}
+
+        def add(response: Any) -> None:
+            kind = type(response.brokers[0])
+            response.brokers = [*response.brokers, *(kind(node_id=100 + at, **address) for at in range(20))]
+
+        cluster = cluster_of(broker)
+        try:
+            cluster.run(cluster.bootstrap, 10_000)
+            altered(broker, "Metadata", add)
+            began = time.monotonic()
+            told = broker_settings(cluster, ["retention.ms"], 1_000)
+        finally:
+            cluster.close()
+    assert time.monotonic() - began < LATEST_S
+    assert told == {1: broker.model.configs} | dict.fromkeys(range(100, 120))
 
 
 @pytest.mark.parametrize("states", ["none", "of another"])

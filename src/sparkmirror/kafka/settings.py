@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.leaders import together
+from sparkmirror.kafka.rounds import Deadline
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +30,7 @@ def broker_settings(
     Args:
         cluster: whose.
         names: of the settings.
-        timeout_ms: milliseconds, for each question.
+        timeout_ms: milliseconds to the deadline; all brokers are asked at the same time.
 
     Returns:
         by broker, the values of those that it has, None for a hidden one; None for a broker that does not tell.
@@ -35,20 +38,26 @@ def broker_settings(
     Raises:
         LinkError: no broker answers.
     """
+    deadline = Deadline(timeout_ms, cluster.backoff)
     metadata = cluster.call(MetadataRequest(topics=[], max_version=8), timeout_ms=timeout_ms)
-    return {broker.node_id: _settings_of(cluster, broker.node_id, names, timeout_ms) for broker in metadata.brokers}
+    requests = {broker.node_id: _request(broker.node_id, names) for broker in metadata.brokers}
+    answers = cluster.run(together, cluster, requests, deadline.attempt_ms)
+    return {node: _settings(node, answer) for node, answer in answers.items()}
 
 
-def _settings_of(cluster: Cluster, node: int, names: Sequence[str], timeout_ms: int) -> Mapping[str, str | None] | None:
+def _request(node: int, names: Sequence[str]) -> Any:
     wanted = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=list(names)
     )
-    request = DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
-    try:
-        results = cluster.call(request, node=node, timeout_ms=timeout_ms).results
-    except (BrokerError, LinkError) as failure:
-        log.debug("broker %d does not tell its settings: %s", node, failure)
+    return DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
+
+
+def _settings(node: int, answer: Any) -> Mapping[str, str | None] | None:
+    """What an answer says, or the `LinkError` in its place."""
+    if isinstance(answer, LinkError):
+        log.debug("broker %d does not tell its settings: %s", node, answer)
         return None
+    results = answer.results
     if len(results) != 1:
         log.debug("broker %d does not tell its settings: its answer has %d results", node, len(results))
         return None
