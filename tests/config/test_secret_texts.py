@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.config import as_properties, load, open_files
-from sparkmirror.config.secret import holds_secret, is_key
+from sparkmirror.config.secret import holds_secret, is_key, is_key_of_secret
 from sparkmirror.errors import ConfigError
 from tests.config.conftest import BASE
 
@@ -148,6 +148,13 @@ def test_a_class_that_is_not_known_is_named_as_the_file_has_it(write, value, mon
 @pytest.mark.parametrize("key", ["clusters", "A->B.topics", "us-east_1->b.x.override.fetch.max.bytes"])
 def test_keys_of_kafka_are_keys(key):
     assert is_key(key)
+
+
+@pytest.mark.parametrize(
+    "key", ["password", "p", "ca.crt", "ca2.crt", "*.crt", "user-1.key", "clientSecret", "TLS_KEY"]
+)
+def test_usual_keys_of_secrets_are_keys(key):
+    assert is_key_of_secret(key)
 
 
 @pytest.mark.parametrize("text", [*BODY[:2], "", "a b", "x" * 41, "Ä"])

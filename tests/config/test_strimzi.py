@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sparkmirror.config import FixedToken, SaslMechanism, SecurityProtocol, TokenEndpoint, load
+from sparkmirror.config import (
+    FixedToken,
+    SaslMechanism,
+    SecurityProtocol,
+    TokenEndpoint,
+    as_properties,
+    load,
+    open_files,
+)
 from sparkmirror.errors import ConfigError
 from sparkmirror.lab.certificates import write_certificates
 
@@ -392,6 +400,41 @@ def test_a_secret_that_cannot_be_used_is_refused(load_yaml, secret, reason):
     manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}} | secret
     with pytest.raises(ConfigError, match=reason):
         load_yaml(manifest, document)
+
+
+@pytest.mark.parametrize("key", ["Zq9Canary7", "canary$1", "it's canary", "canary-4711"])
+@pytest.mark.parametrize("there", ["mounted", "manifest", "nowhere"])
+def test_a_password_in_the_place_of_a_key_is_neither_shown_nor_converted(tmp_path, monkeypatch, secrets, key, there):
+    document = v1()
+    document["spec"]["target"] |= {
+        "authentication": plain(passwordSecret={"secretName": "s", "password": key}),
+        "tls": {"trustedCertificates": [{"secretName": "s", "certificate": key}]},
+    }
+    texts = [yaml.safe_dump(document)]
+    if there == "mounted":
+        secrets("s", pw="x")
+    elif there == "manifest":
+        manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"pw": "x"}}
+        texts.append(yaml.safe_dump(manifest))
+    else:
+        monkeypatch.delenv("SPARKMIRROR_SECRETS_DIR")
+    path = tmp_path / "m.yaml"
+    path.write_text("---\n".join(texts), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"strimzisecrets:n/s:\[hidden\]\} cannot be resolved") as caught:
+        load([path])
+    assert "anary" not in str(caught.value)
+    converted = as_properties(open_files([path]), str(path), [])
+    assert "anary" not in converted
+    assert "B.sasl.jaas.config = the value of spec.target.authentication.passwordSecret" in converted
+
+
+def test_any_key_that_a_secret_has_is_converted_as_it_is(tmp_path, secrets):
+    document = v1()
+    document["spec"]["target"]["authentication"] = plain(passwordSecret={"secretName": "s", "password": "Key4711"})
+    secrets("s", Key4711="x")
+    path = tmp_path / "m.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    assert "/s:Key4711}" in as_properties(open_files([path]), str(path), [])
 
 
 def test_a_pattern_that_fits_no_certificate_is_refused(load_yaml, secrets):

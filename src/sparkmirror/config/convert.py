@@ -22,7 +22,7 @@ from sparkmirror.config.keys import ROLES
 from sparkmirror.config.mirror_maker import EVERYWHERE
 from sparkmirror.config.opened import Opened
 from sparkmirror.config.providers import DECLARATION, PACKAGE, replace_references
-from sparkmirror.config.secret import holds_clear, holds_secret, is_odd_mechanism
+from sparkmirror.config.secret import holds_clear, holds_secret, is_key_of_secret, is_odd_mechanism
 from sparkmirror.config.secrets import VARIABLE, Secrets
 from sparkmirror.model import Alias, FlowName
 
@@ -184,12 +184,29 @@ class _Writer:
             clear = holds_clear(entry.raw) or _CLEAR.search(entry.raw) is not None
         else:
             clear = holds_secret(entry.raw) or is_odd_mechanism(key, entry.raw)
-        refers = "${" in entry.raw and not clear
+        odd = self._names_odd_keys(entry.raw)
+        secret, refers = secret or odd, "${" in entry.raw and not clear and not odd
         if secret and not refers and entry.raw.strip():
             self._needed[self._file] = "FileConfigProvider"
             self.asked[f"{self._secrets_file}: {key} = the value of {entry.key} in {entry.file}"] = None
             return f"${{{self._file}:{self._secrets_file}:{key}}}"
         return replace_references(entry.raw, lambda match: self._reference(entry, match))
+
+    def _names_odd_keys(self, text: str) -> bool:
+        """Whether a reference has something else than a key of a Secret, such as the secret itself, in its place."""
+        found: list[re.Match[str]] = []
+        replace_references(text, lambda match: found.append(match) or "")
+        return any(self._is_odd(match) for match in found)
+
+    def _is_odd(self, match: re.Match[str]) -> bool:
+        owner, key = self._owner(match[1]), match[3]
+        if not isinstance(owner, Secrets) or not key or is_key_of_secret(key):
+            return False
+        try:
+            owner.lookup(match[2] or "", key)
+        except LookupError:
+            return True
+        return False
 
     def _reference(self, entry: Entry, match: re.Match[str]) -> str:
         name = match[1]

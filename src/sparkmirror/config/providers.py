@@ -23,6 +23,8 @@ from sparkmirror.config.entries import Entry, one_of
 from sparkmirror.config.expressions import compile_list
 from sparkmirror.config.files import UnreadableError, read_text
 from sparkmirror.config.matching import Expression
+from sparkmirror.config.secret import HIDDEN, is_key_of_secret
+from sparkmirror.config.secrets import PROVIDER
 
 _REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
 """Groups: provider, path or None, key."""
@@ -88,7 +90,12 @@ class Providers:
             return self.by_name[name].lookup(path, key)
         except LookupError as error:
             reason = str(error.args[0])
-        raise entry.wrong(f"{match[0]} cannot be resolved: {reason}")
+        shown = match[0]
+        if name == PROVIDER and key and not is_key_of_secret(key):
+            shown = f"${{{name}:{path}:{HIDDEN}}}"
+            for form in (repr(key)[1:-1], key):
+                reason = reason.replace(form, HIDDEN)
+        raise entry.wrong(f"{shown} cannot be resolved: {reason}")
 
 
 def _check_length(entry: Entry, value: str) -> None:

@@ -26,6 +26,9 @@ _LABELLED = re.compile(
 )
 """A secret behind a colon, with quotes or a space before it: ``secret:9092`` is a host, ``token:0:5`` a position."""
 LOGIN = "LoginModule"
+_KEY_OF_SECRET = re.compile(
+    r"(?:[A-Za-z*?]{1,24}[0-9]{0,2}|[0-9]{1,2})(?:[._-](?:[A-Za-z*?]{1,24}[0-9]{0,2}|[0-9]{1,2})){0,12}"
+)
 _MECHANISM = re.compile(r"[A-Za-z0-9_-]{0,20}|\$\{[^{}\s]*\}")
 
 
@@ -52,6 +55,14 @@ def holds_clear(text: str) -> bool:
 def is_odd_mechanism(key: str, text: str) -> bool:
     """Whether a value of ``sasl.mechanism`` cannot be a mechanism's name (RFC 4422): there may be a login beside it."""
     return key.endswith("sasl.mechanism") and _MECHANISM.fullmatch(text.strip()) is None
+
+
+def is_key_of_secret(text: str) -> bool:
+    """Whether a key of a Secret of Kubernetes is formed as people name one: words, and numbers of two digits.
+
+    Anything else may be the password itself, which somebody has put where its key belongs.
+    """
+    return _KEY_OF_SECRET.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
