@@ -194,9 +194,14 @@ class _Writer:
 
     def _names_odd_keys(self, text: str) -> bool:
         """Whether a reference has something else than a key of a Secret, such as the secret itself, in its place."""
-        found: list[re.Match[str]] = []
-        replace_references(text, lambda match: found.append(match) or "")
-        return any(self._is_odd(match) for match in found)
+        found: list[bool] = []
+
+        def note(match: re.Match[str]) -> str:
+            found.append(self._is_odd(match))
+            return ""
+
+        replace_references(text, note)
+        return any(found)
 
     def _is_odd(self, match: re.Match[str]) -> bool:
         owner, key = self._owner(match[1]), match[3]
