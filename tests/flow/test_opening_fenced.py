@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from sparkmirror.config import FlowConfig
-from sparkmirror.errors import LinkError
+from sparkmirror.errors import ConfigError, LinkError
 from sparkmirror.flow.controller import Controller
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.opening import Opened, open_flow
+from sparkmirror.flow.repositioning import check_lost_runs
 from sparkmirror.flow.writers import Writers
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
@@ -72,9 +73,15 @@ def test_a_clean_end_is_not_believed_once_the_internal_topic_has_lost_a_run_that
     assert older.store.state.flow is not None
     kept: list[Record] = [older.store.state.flow, older.stopped()]
     ended(older)
+    older.store.follow()
+    check_lost_runs(lab_cluster("B"), older.store.state, flow, "file")
     newer = opened()
     assert (newer.clean, newer.lost_runs) == (True, False)
     newer.store.write(kept)  # what the topic says when it has lost all that the newer run wrote
+    newer.store.follow()
+    with pytest.raises(ConfigError, match="has lost what the newest runs wrote"):
+        check_lost_runs(lab_cluster("B"), newer.store.state, flow, "file")
+    newer.store.prove_at_once()  # whoever runs keeps the flow
 
     finds = opened()
     assert (finds.clean, finds.lost_runs, finds.exact_after) == (False, True, finds.generation - 1)

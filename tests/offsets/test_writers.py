@@ -13,6 +13,7 @@ from sparkmirror.offsets.writers import (
     check,
     due,
     must_rotate,
+    ran_since,
     runs_between,
     way_to_fence,
 )
@@ -36,6 +37,23 @@ def writer(epoch: int, producer_id: int = 7) -> Writer:
 )
 def test_who_got_a_later_epoch_than_the_next_one_finds_that_a_run_was_there(given, ended, between):
     assert runs_between(given, ended) == between
+
+
+@pytest.mark.parametrize(
+    ("held", "ended", "since"),
+    [
+        ([writer(4), writer(8, 8)], [writer(4), writer(8, 8)], False),
+        ([writer(4), writer(9, 8)], [writer(4), writer(8, 8)], True),
+        ([writer(3), writer(8, 8)], [writer(4), writer(8, 8)], True),  # the coordinator has forgotten, which is odd
+        ([writer(0, 9), writer(8, 8)], [writer(4), writer(8, 8)], False),  # another id: nothing tells
+        ([writer(5)], [], False),
+        ([], [writer(4)], False),
+    ],
+)
+def test_a_coordinator_that_knows_another_epoch_than_the_clean_end_tells_of_a_run_before_it_is_asked_for_one(
+    held, ended, since
+):
+    assert ran_since(held, ended) == since
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.mirror_maker import check_no_workers, offsets_topic, owner_of, place_of
 from sparkmirror.flow.opening import open_flow
-from sparkmirror.flow.repositioning import check_stopped, check_taken
+from sparkmirror.flow.repositioning import check_lost_runs, check_stopped, check_taken
 from sparkmirror.flow.restoring import last_records
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.still_copied import ask, why_not
@@ -78,6 +78,7 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
         _check_told(flow, file)
         check_handed_over(flow, sides.source, sides.target, known, file)
         check_stopped(flow, known, file)
+        check_lost_runs(sides.target, known, flow, file)
         _check_obeyed(flow, known, file)
         positions = _positions(sides, known, file)
         name = offsets_topic(flow, file, topic)

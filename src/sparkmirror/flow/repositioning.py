@@ -19,6 +19,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.copy.registrations import transactional_id
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import ConfigError, FencedError, SparkmirrorError
@@ -33,13 +34,17 @@ from sparkmirror.flow.planning import Planning
 from sparkmirror.flow.restoring import last_records
 from sparkmirror.flow.sides import BOTH, connected, record
 from sparkmirror.flow.starts import find_starts
+from sparkmirror.flow.writers import GROUPS
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.topic_ids import ids_of_topics
+from sparkmirror.kafka.transactional_ids import can_be_asked, holder
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import MoveOrder
 from sparkmirror.offsets.state import JournalState
+from sparkmirror.offsets.writers import ran_since
 
 
 class Place(Enum):
@@ -348,6 +353,32 @@ def _check_own(flow: FlowConfig, known: JournalState, file: str) -> None:
         )
 
 
+def check_lost_runs(target: Cluster, known: JournalState, flow: FlowConfig, file: str) -> None:
+    """Refuses a flow that has run since the clean end on record, before it is taken: its driver may live.
+
+    The coordinator is asked, which knows of starts that the internal topic has lost. Brokers before 3.0 cannot be
+    asked; `check_taken` finds it there once the flow is taken.
+
+    Raises:
+        ConfigError: it has.
+        SparkmirrorError: the coordinator cannot be asked.
+    """
+    if known.flow is None or known.stopped is None or not can_be_asked(target):
+        return
+    names = [transactional_id(str(flow.name), (known.flow.source_id,), group) for group in range(GROUPS)]
+    asked = [target.run(holder, target, name, flow.admin_timeout_ms) for name in names]
+    if ran_since((found for found in asked if found is not None), known.stopped.writers):
+        raise ConfigError(
+            file=file,
+            key=str(flow.name),
+            reason="its internal topic has lost what the newest runs wrote, so its positions do not hold",
+            remedy=(
+                "if the flow runs, try again in a minute, when its driver has put there again what it knows; else "
+                "start the flow, which reads the target's logs, and try again"
+            ),
+        )
+
+
 def check_taken(opened: Opened, known: JournalState, flow: FlowConfig, file: str) -> None:
     """Sees that nobody had the flow between the look at its record and its opening, and that the record is whole.
 
@@ -381,10 +412,11 @@ def _carry_out(sides: Sides, file: str, known: JournalState, changed: Sequence[S
         why some of them wait for the next start.
 
     Raises:
-        ConfigError: another run took the flow meanwhile.
+        ConfigError: another run took the flow meanwhile, or one has had it since the clean end on record.
         FencedError: one takes it now.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
+    check_lost_runs(sides.target, known, sides.flow, file)
     orders = _orders(sides, changed)
     opened = open_flow(sides.flow, sides.source, sides.target, file, uuid.uuid4().hex[:12], Identities(file))
     check_taken(opened, known, sides.flow, file)

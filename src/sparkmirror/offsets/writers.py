@@ -17,7 +17,7 @@ Reference: ``TransactionMetadata.isEpochExhausted``, ``TransactionCoordinator.ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sparkmirror.model import Writer
@@ -80,6 +80,16 @@ def runs_between(given: Iterable[Writer], ended: Iterable[Writer]) -> bool:
     """
     then = {writer.producer_id: writer.epoch for writer in ended}
     return any(writer.epoch != then.get(writer.producer_id, writer.epoch - 1) + 1 for writer in given)
+
+
+def ran_since(held: Iterable[Writer], ended: Iterable[Writer]) -> bool:
+    """Whether a run has had the flow since the clean end that is on record, while nobody has asked for epochs yet.
+
+    Args:
+        held: the newest writer of each group that the coordinator knows; each start gets the next epoch.
+        ended: as in `runs_between`.
+    """
+    return runs_between((replace(writer, epoch=writer.epoch + 1) for writer in held), ended)
 
 
 def check(given: Writer, on_record: int | None) -> Unfenceable | None:
