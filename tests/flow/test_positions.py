@@ -137,6 +137,42 @@ def test_a_target_topic_made_anew_may_stop_the_copy():
     assert stand(**ELSEWHERE, on=Policies(target_recreated=Refill.STOP)).kind is Kind.TARGET_RECREATED
 
 
+BOTH = {**ELSEWHERE, "topic_ids": {"orders": "bb"}}
+
+
+@pytest.mark.parametrize("refill", [Refill.OLDEST, Refill.POSITION])
+def test_where_source_and_target_topic_are_made_anew_both_are_told_and_the_new_one_is_copied_as_a_whole(refill):
+    begun = start(**BOTH, on=Policies(target_recreated=refill))
+    assert (begun.plan.position, begun.plan.target_id, begun.anew, begun.parted) == (10, "dd", True, 0)
+    assert [event.kind for event in begun.events] == [Kind.SOURCE_RECREATED, Kind.TARGET_RECREATED]
+    of_source, of_target = begun.events
+    assert of_source.text.endswith("going on from its oldest record, offset 10")
+    assert of_target.text.endswith("the new source topic is copied from its oldest record, offset 10")
+    assert (of_target.first, of_target.last) == (10, 499)
+
+
+@pytest.mark.parametrize(
+    ("of_source", "of_target", "kind"),
+    [
+        (GoOn.CONTINUE, Refill.STOP, Kind.TARGET_RECREATED),
+        (GoOn.STOP, Refill.OLDEST, Kind.SOURCE_RECREATED),
+        (GoOn.STOP, Refill.STOP, Kind.TARGET_RECREATED),
+    ],
+)
+def test_where_source_and_target_topic_are_made_anew_either_setting_stops_the_copy(of_source, of_target, kind):
+    on = Policies(source_recreated=of_source, target_recreated=of_target)
+    event = stand(**BOTH, on=on)
+    assert event.kind is kind
+    assert "the source topic was deleted" in event.text
+    assert "the target topic A.orders was deleted" in event.text
+    order = replace(MOVE, topic_id="bb", target_id="dd")
+    begun = start(**BOTH, on=on, moves={SOURCE: order})
+    assert (begun.plan.position, begun.moved) == (300, True)
+    assert [event.kind for event in begun.events] == [Kind.MOVED, Kind.TARGET_RECREATED]
+    if of_target is Refill.STOP:
+        assert stand(**BOTH, on=on, moves={SOURCE: replace(order, target_id="cc")}).kind is kind
+
+
 @pytest.mark.parametrize(("before", "now"), [("", "dd"), ("cc", ""), ("cc", "cc")])
 def test_a_target_topic_is_made_anew_only_if_both_ids_are_known_and_differ(before: str, now: str):
     begun = start(progress={SOURCE: replace(PROGRESS, target_id=before)}, target_ids={"A.orders": now})

@@ -165,7 +165,7 @@ class Planning:
         )
         self._opened.store.follow()  # what a takeover has just put on record counts
         plans = behind_records(self._opened.store.state, self._opened.run, starts, plans)
-        events = tuple((start.plan.source, start.event) for start in starts if start.event is not None)
+        events = tuple((start.plan.source, event) for start in starts for event in start.events)
         self._opened.store.write([Happened(partition=here, event=event) for here, event in events])
         self._record_firsts(starts, plans)
         self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys(), passed)

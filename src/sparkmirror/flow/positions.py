@@ -128,6 +128,7 @@ class Start:
     Attributes:
         plan: for a lane.
         event: what happened, or None.
+        also: what happened to the target topic besides, or None.
         moved: whether an operator's order is obeyed hereby.
         only_moved: whether nothing but that order is why it goes on elsewhere.
         instead_of: where it would go on without that order, or `NO_OFFSET` where there is none.
@@ -147,6 +148,12 @@ class Start:
     anew: bool = False
     end: int = NO_OFFSET
     parted: int = NO_OFFSET
+    also: Event | None = None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that happened."""
+        return tuple(event for event in (self.event, self.also) if event is not None)
 
     @property
     def kept(self) -> int:
@@ -179,6 +186,7 @@ class _Place:
     instead_of: int = NO_OFFSET
     first: bool = False
     parted: int = NO_OFFSET
+    also: Event | None = None
 
 
 def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -> Start | Stand:
@@ -236,6 +244,7 @@ def decide_start(source: TopicPartition, target: TopicPartition, known: Known) -
         anew=place.anew,
         end=end,
         parted=place.parted,
+        also=place.also,
     )
 
 
@@ -308,7 +317,7 @@ def _place(source: TopicPartition, target: TopicPartition, known: Known) -> _Pla
         event = _begins_late(source, known)
         return _Place(position=known.starts[source], leader_epoch=known.newest.get(source, -1), event=event, first=True)
     if progress is not None:
-        for rule in (_source_recreated, _target_recreated, _tail_lost):
+        for rule in (_both_recreated, _source_recreated, _target_recreated, _tail_lost):
             place = rule(progress, position, target, known)
             if place is not None:
                 return place
@@ -380,6 +389,7 @@ def _moved(source: TopicPartition, target: TopicPartition, known: Known, topic_i
         only_moved=alone,
         instead_of=place.position,
         parted=parted,
+        also=place.also,
     )
 
 
@@ -416,6 +426,21 @@ def _without_stops(on: Policies) -> Policies:
     return replace(on, source_tail_lost=GoOn.CONTINUE, source_recreated=GoOn.CONTINUE, target_recreated=refill)
 
 
+def _both_recreated(progress: Progress, position: int, target: TopicPartition, known: Known) -> _Place | None:
+    """A new source topic is copied from its oldest record, so ``on.target.recreated`` can only add a stop to that."""
+    of_source = _source_recreated(progress, position, target, known)
+    of_target = _target_recreated(progress, position, target, known)
+    if of_source is None or of_target is None or of_source.event is None or of_target.event is None:
+        return None
+    if of_source.stop or of_target.stop:
+        # Where the target's setting stops it, an order that ends the stop has to mean both topics.
+        told = of_target.event if of_target.stop else of_source.event
+        event = replace(told, text=f"{of_source.event.text}; {of_target.event.text}")
+        return replace(of_source, event=event, stop=True)
+    done = f"the new source topic is copied from its oldest record, offset {of_source.position}"
+    return replace(of_source, also=_of_another_target(progress, position, target, known, done))
+
+
 def _source_recreated(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:
     source = progress.partition
     now = known.topic_ids.get(source.topic, "")
@@ -446,17 +471,21 @@ def _target_recreated(progress: Progress, position: int, target: TopicPartition,
         Refill.POSITION: f"going on from offset {position}: what was copied before is not there any more",
         Refill.STOP: "the copy stands still until on.target.recreated says from where it goes on",
     }[choice]
-    first = min(oldest, position)
-    text = (
-        f"the target topic {target.topic} was deleted, with what was copied up to offset {position}, and made anew "
-        f"(its topic id was {progress.target_id}, now it is {now}); {done}"
-    )
-    event = Event(kind=Kind.TARGET_RECREATED, text=text, first=first, last=position - 1)
+    event = _of_another_target(progress, position, target, known, done)
     stop = choice is Refill.STOP
     if choice is Refill.OLDEST:
         return _Place(position=oldest, event=event, anew=True)
     epoch = _leader_epoch(progress.partition, known)
     return _Place(position=position, leader_epoch=epoch, event=event, anew=True, stop=stop)
+
+
+def _of_another_target(progress: Progress, position: int, target: TopicPartition, known: Known, done: str) -> Event:
+    now, first = known.target_ids[target.topic], min(known.oldest[progress.partition], position)
+    text = (
+        f"the target topic {target.topic} was deleted, with what was copied up to offset {position}, and made anew "
+        f"(its topic id was {progress.target_id}, now it is {now}); {done}"
+    )
+    return Event(kind=Kind.TARGET_RECREATED, text=text, first=first, last=position - 1)
 
 
 def _tail_lost(progress: Progress, position: int, _target: TopicPartition, known: Known) -> _Place | None:
