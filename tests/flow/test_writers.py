@@ -76,7 +76,9 @@ class Clock:
         return self.now
 
 
-def driver(target: Cluster, flow: str, clock: Clock | None = None, *, headers: bool = False) -> Writers:
+def driver(
+    target: Cluster, flow: str, clock: Clock | None = None, *, headers: bool = False, on_record: tuple[Writer, ...] = ()
+) -> Writers:
     return Writers(
         target,
         flow=flow,
@@ -84,6 +86,7 @@ def driver(target: Cluster, flow: str, clock: Clock | None = None, *, headers: b
         origin=ORIGIN,
         headers=headers,
         timeout_ms=TIMEOUT_MS,
+        on_record=on_record,
         clock=clock or Clock(),
     )
 
@@ -268,6 +271,34 @@ def test_at_the_end_of_its_epochs_an_id_is_fenced_with_the_last_one_or_changed_i
     assert not writers.to_rotate
     writers.confirm(2)
     assert on_record(target, topic_name) == ids(now) | {0: taken.writer.producer_id, 1: rotation.new.producer_id}
+
+
+def test_epochs_that_the_coordinator_has_forgotten_are_not_used_again(
+    lab: LabCluster, target: Cluster, topic_name: str
+):
+    """On record are those of group 1 only; a leader knows one of group 2, and the driver that runs all that it had."""
+    (partition,) = new_topic(target, topic_name)
+    running = driver(target, topic_name)
+    first = running.acquire_all()
+    lane = running.renew(0), renewed(running, 1), renewed(running, 2)
+    running.renew(3)
+    for held in lane[1:]:
+        assert isinstance(held, Writer)
+        assert write(target, partition, held, 0, 5).code == 0
+    set_epochs(lab, {running.transactional_id(n): (one.producer_id, one.epoch - 1) for n, one in enumerate(first)})
+    following = driver(target, topic_name, on_record=(lane[1],))
+    now = following.acquire_all()
+    assert now[1] == replace(lane[1], epoch=lane[1].epoch + 1)
+    assert now[2] == first[2]
+    assert following.forgot == {1}
+    taken = following.take_over(2, [partition], TIMEOUT_MS)
+    assert isinstance(taken, Fenced)
+    assert taken.writer == replace(lane[2], epoch=lane[2].epoch + 1)
+    assert list(taken.marks.complete()) == [partition]
+    assert write(target, partition, lane[2], 5).code == INVALID_PRODUCER_EPOCH
+    assert write(target, partition, taken.writer, 0).code == 0
+    assert renewed(running, 3).epoch == first[3].epoch + 2
+    assert running.forgot == {3}
 
 
 def set_epochs(lab: LabCluster, wanted: Mapping[str, tuple[int, int]]) -> None:

@@ -194,6 +194,20 @@ def test_a_tombstone_of_what_is_not_there_does_nothing(key: str):
     assert state == JournalState()
 
 
+def test_every_writer_epoch_is_told_of_that_any_record_names():
+    state = state_of(
+        [
+            progress(1, 1, 5),
+            replace(progress(1, 2, 6), sequence=0, source=5, target=5),
+            progress(2, 3, 6),
+            Segments(partition=PLACE, writer=replace(WRITER, epoch=9), sequence=0, source=0),
+            Stopped(generation=2, time_ms=0, writers=(replace(WRITER, producer_id=8),)),
+        ]
+    )
+    epochs = {(writer.producer_id, writer.epoch) for writer in state.writers()}
+    assert epochs == {(7, 1), (7, 2), (7, 3), (7, 9), (8, 1)}
+
+
 def test_an_empty_topic_says_nothing():
     assert state_of([]) == JournalState()
 

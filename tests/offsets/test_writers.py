@@ -7,14 +7,18 @@ import pytest
 from sparkmirror.model import Writer
 from sparkmirror.offsets.writers import (
     KEEP_ALIVE_SECONDS,
+    REACH,
     Unfenceable,
     WayToFence,
     can_be_kept_alive,
     check,
     due,
+    forgotten,
     must_rotate,
+    newest_epochs,
     ran_since,
     runs_between,
+    was_given_before,
     way_to_fence,
 )
 
@@ -91,6 +95,35 @@ def test_another_id_than_the_one_on_record_leaves_its_writers_behind(
     on_record: int | None, given: int, verdict: Unfenceable | None
 ):
     assert check(writer(3, given), on_record) == verdict
+
+
+@pytest.mark.parametrize(
+    ("given", "before"),
+    [(writer(5), False), (writer(4), True), (writer(3), True), (writer(0, 8), True), (writer(0, 9), False)],
+    ids=["the next", "the newest again", "an older one again", "the first one again", "of an id that is not on record"],
+)
+def test_an_epoch_that_is_not_above_all_that_are_known_was_given_before(given: Writer, before: bool):
+    newest = newest_epochs([writer(2), writer(4), writer(3), writer(0, 8)])
+    assert newest == {7: 4, 8: 0}
+    assert was_given_before(given, newest) == before
+
+
+@pytest.mark.parametrize(
+    ("leaders", "newest"),
+    [
+        ([], None),
+        ([4], None),
+        ([5], 5),
+        ([4, 7, 6], 7),
+        ([5 + REACH], 5 + REACH),
+        ([6 + REACH], None),
+        ([6, 32_766], 6),
+    ],
+)
+def test_an_epoch_that_leaders_know_was_forgotten_or_is_forged_where_it_is_far_ahead(
+    leaders: list[int], newest: int | None
+):
+    assert forgotten(writer(5), leaders) == newest
 
 
 def test_a_group_is_due_six_hours_after_its_last_operation():

@@ -229,7 +229,8 @@ class Controller:
     def _copy(self, opened: Opened, source: Cluster, target: Cluster) -> bool:
         """Copies until it is told to end; whether it may begin again: it is held, or other things may be copied."""
         if not opened.clean:
-            reason = "the internal topic has lost its end" if opened.lost_runs else "the last run did not end cleanly"
+            lost = "the internal topic or __transaction_state has lost its end"
+            reason = lost if opened.lost_runs else "the last run did not end cleanly"
             log.info("%s: taking partitions over, from what the target has", reason, extra={"flow": self.name})
         with ThreadPoolExecutor(SHIFT_THREADS, thread_name_prefix=f"shift {self.name}") as pool:
             desk = Desk(

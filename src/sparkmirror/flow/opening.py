@@ -50,8 +50,9 @@ class Opened:
         clean: whether the run before ended cleanly, or there was none.
         exact_after: the newest generation that may have copied more than its progress says; 0 if there is none. What an
             older or the same one has on record holds only once the target's log has been read.
-        lost_runs: whether runs had the flow of which the internal topic has not even the start: it has lost its end. No
-            position holds then, and partitions that it does not know may have been copied.
+        lost_runs: whether runs had the flow of which the internal topic has not even the start, or may have had: it has
+            lost its end, or the coordinator's log has, which would tell. No position holds then, and partitions that
+            it does not know may have been copied.
         signs: what lanes and other runs say on the control topic.
         driver: by what this run owned the internal topic when it took the flow.
         facts: what the target asks of batches, and how long its brokers remember who wrote them.
@@ -268,13 +269,14 @@ def _take(
         origin=(source_id,),
         headers=config.provenance_header,
         timeout_ms=timeout_ms,
+        on_record=store.state.writers(),
     )
     first = _acquire(writers, store)
     happened: list[Happened] = []
-    if store.state.lacks_start or (clean and _has_lost_runs(store.state, first)):
+    if store.state.lacks_start or (clean and _may_lack_runs(store.state, writers)):
         clean, exact_after = False, record.generation - 1
         record = replace(record, exact_after=exact_after)
-        happened = [Happened(partition=FLOW, event=_lost_runs(internal_topic(config.name), store.state))]
+        happened = [Happened(partition=FLOW, event=_lost_runs(internal_topic(config.name), store.state, writers))]
     lost_runs = bool(happened)
     happened += _lost_segments(internal_topic(config.name), store.state, writers.ids)
     mark = [ELSEWHERE_KEY] if store.state.elsewhere is not None and not elsewhere else []
@@ -310,25 +312,37 @@ def _acquire(writers: Writers, store: Store) -> tuple[Writer, ...]:
         return first
     except SparkmirrorError:
         ended = store.state.stopped
-        if ended is not None and store.state.ended_cleanly and not _has_lost_runs(store.state, writers.newest):
+        if ended is not None and store.state.ended_cleanly and not _may_lack_runs(store.state, writers):
             newest = {one.producer_id: one for one in (*ended.writers, *writers.newest)}
             store.write([replace(ended, writers=tuple(newest.values()))])
         raise
 
 
-def _has_lost_runs(state: JournalState, given: tuple[Writer, ...]) -> bool:
-    return state.stopped is not None and runs_between(given, state.stopped.writers)
+def _may_lack_runs(state: JournalState, writers: Writers) -> bool:
+    """Whether runs may have come after the clean end on record; a coordinator that has forgotten epochs hides them."""
+    ended = state.stopped
+    return ended is not None and (bool(writers.forgot) or runs_between(writers.newest, ended.writers))
 
 
-def _lost_runs(topic: str, state: JournalState) -> Event:
-    """The event of an internal topic that has lost what the newest runs wrote, or the record of the newest start."""
+def _lost_runs(topic: str, state: JournalState, writers: Writers) -> Event:
+    """The event of an internal topic that has lost what the newest runs wrote, or the record of the newest start.
+
+    Or of a coordinator that may hide it.
+    """
     since = wall_time(0 if state.stopped is None else state.stopped.time_ms)
-    lost = (
-        f"{topic} has records of a run and not that of its start: the topic has lost its end while the flow ran"
-        if state.lacks_start
-        else f"the flow was started after the clean end of {since}, the newest in {topic}, which has nothing "
-        "of that start: the topic has lost its end, or the start failed at once"
-    )
+    if state.lacks_start:
+        lost = f"{topic} has records of a run and not that of its start: the topic has lost its end while the flow ran"
+    elif writers.forgot:
+        lost = (
+            "the target's transaction coordinator has forgotten producer epochs that the flow has had: "
+            "__transaction_state has lost its end, and does not tell whether the flow was started after the clean end "
+            f"of {since}, the newest in {topic}"
+        )
+    else:
+        lost = (
+            f"the flow was started after the clean end of {since}, the newest in {topic}, which has nothing "
+            "of that start: the topic has lost its end, or the start failed at once"
+        )
     text = f"{lost}; no position on record is believed, and all partitions are taken over, from what the target has"
     return Event(kind=Kind.NOTE, text=text)
 

@@ -389,11 +389,11 @@ def check_taken(opened: Opened, known: JournalState, flow: FlowConfig, file: str
     before = known.newest_generation
     opened.store.follow()
     if opened.lost_runs or opened.store.lacks:
-        what = "what the newest runs wrote" if opened.lost_runs else "the end of its log"
+        topic = "its internal topic or __transaction_state" if opened.lost_runs else "its internal topic"
         raise ConfigError(
             file=file,
             key=str(flow.name),
-            reason=f"its internal topic has lost {what}, so its positions do not hold",
+            reason=f"{topic} has lost the end of its log, so its positions do not hold",
             remedy="start the flow, which reads the target's logs, and try again",
         )
     if not opened.clean or opened.generation != before + 1:

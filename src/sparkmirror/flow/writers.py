@@ -3,6 +3,7 @@
 Invariants:
     - Only this class asks for epochs, one question per group at a time: a fence and a renewal side by side would each
       take the other for a second driver.
+    - Nobody gets an epoch that is on record already: a coordinator that has lost the end of its log is asked again.
     - A producer id is on record in the registry of writers before a batch is written with it, and so is what an epoch
       may carry of other mirrors' batches, see ``copy.registrations``. One that took the place
       of an id that cannot be fenced any more is registered only when the caller says so (`confirm`): a driver that dies
@@ -21,9 +22,9 @@ from dataclasses import dataclass
 from threading import Lock
 
 from sparkmirror.copy.registrations import Registration, foreign_among, of_flow, transactional_id
-from sparkmirror.errors import FencedError, SparkmirrorError
+from sparkmirror.errors import BrokerError, FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.fencing import fence, fence_and_renew
+from sparkmirror.kafka.fencing import INVALID_PRODUCER_EPOCH, epochs_of, fence, fence_and_renew
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.producer_ids import acquire_writer, renew_writer
 from sparkmirror.kafka.rounds import Results
@@ -36,7 +37,10 @@ from sparkmirror.offsets.writers import (
     can_be_kept_alive,
     check,
     due,
+    forgotten,
     must_rotate,
+    newest_epochs,
+    was_given_before,
     way_to_fence,
 )
 
@@ -77,6 +81,7 @@ class Writers:
         origin: ids of the clusters that the flow's batches come from.
         headers: whether every record is written with a provenance header.
         timeout_ms: of each question to the coordinator.
+        on_record: writers that are on record elsewhere than in the registry; no epoch up to theirs is used again.
         clock: seconds, for `due`.
     """
 
@@ -89,6 +94,7 @@ class Writers:
         origin: tuple[str, ...],
         headers: bool = False,
         timeout_ms: int,
+        on_record: Iterable[Writer] = (),
         clock: Callable[[], float] = boot_seconds,
     ) -> None:
         self._target = target
@@ -101,6 +107,8 @@ class Writers:
         self._clock = clock
         self._locks = tuple(Lock() for _ in range(GROUPS))
         self._newest: dict[int, Writer] = {}
+        self._epochs = newest_epochs(on_record)
+        self._forgot: set[int] = set()
         self._renewed: dict[int, float] = {}
         self._on_record: dict[int, int] = {}
         self._unfenceable: dict[int, Unfenceable] = {}
@@ -112,6 +120,11 @@ class Writers:
     def unfenceable(self) -> Mapping[int, Unfenceable]:
         """The groups that may not be written to before `confirm`, with the ids that nothing shuts out any more."""
         return dict(self._unfenceable)
+
+    @property
+    def forgot(self) -> frozenset[int]:
+        """The groups of which the coordinator has forgotten epochs: its log has lost its end."""
+        return frozenset(self._forgot)
 
     @property
     def to_rotate(self) -> tuple[int, ...]:
@@ -212,6 +225,9 @@ class Writers:
             if group in self._unfenceable:
                 return self._unfenceable[group]
             marks = fence(self._target, self.transactional_id(group), writer, partitions, timeout_ms)
+            if self._learns(writer, marks):
+                writer = self._acquire(group)
+                marks = fence(self._target, self.transactional_id(group), writer, partitions, timeout_ms)
             self._renewed[group] = self._clock()
             return Fenced(writer=writer, marks=marks)
 
@@ -257,9 +273,38 @@ class Writers:
             self._register((group,))
 
     def _acquire(self, group: int) -> Writer:
-        writer = acquire_writer(self._target, self.transactional_id(group), self._timeout_ms)
+        name = self.transactional_id(group)
+        writer = first = acquire_writer(self._target, name, self._timeout_ms)
+        while was_given_before(writer, self._epochs):
+            self._forgot.add(group)
+            writer = acquire_writer(self._target, name, self._timeout_ms)
+        if writer != first:
+            log.warning(
+                "the transaction coordinator of cluster %s has given epoch %d of producer id %d a second time: "
+                "__transaction_state has lost its end; epoch %d is used, which nobody has had",
+                self._target.alias,
+                first.epoch,
+                first.producer_id,
+                writer.epoch,
+                extra={"flow": self._flow},
+            )
         self._note(group, writer)
         return writer
+
+    def _learns(self, writer: Writer, marks: Results[TopicPartition, Mark]) -> bool:
+        """Whether leaders know epochs that the coordinator has forgotten, which nothing else has on record."""
+        refused = [
+            partition
+            for partition, failure in marks.failed.items()
+            if isinstance(failure, BrokerError) and failure.code == INVALID_PRODUCER_EPOCH
+        ]
+        if not refused:
+            return False
+        leaders = epochs_of(self._target, writer.producer_id, refused, self._timeout_ms)
+        newest = forgotten(writer, leaders.values())
+        if newest is not None:
+            self._epochs[writer.producer_id] = max(newest, self._epochs.get(writer.producer_id, newest))
+        return newest is not None
 
     def _keep_alive(self, group: int) -> SparkmirrorError | None:
         with self._locks[group]:
@@ -282,6 +327,7 @@ class Writers:
 
     def _note(self, group: int, writer: Writer) -> None:
         self._newest[group] = writer
+        self._epochs[writer.producer_id] = max(writer.epoch, self._epochs.get(writer.producer_id, writer.epoch))
         self._renewed[group] = self._clock()
 
     def _settle(self, groups: Iterable[int]) -> None:

@@ -10,9 +10,11 @@ Invariants:
       it is not done, the partitions themselves are asked.
     - A partition takes part only if its leader answers: one without a leader keeps a transaction open without end, and
       the writer's next epoch with it.
-    - Nor does one take part whose leader knows a newer epoch of the producer id, which somebody has forged: it refuses
-      the control record, and the coordinator then sends none to the others, never completes the transaction, and gives
-      out no epoch of the id any more (``TransactionMarkerRequestCompletionHandler``).
+    - Nor does one take part whose leader knows a newer epoch of the producer id, which somebody has forged, or which
+      the coordinator has forgotten: it refuses the control record, and the coordinator then sends none to the others,
+      never completes the transaction, and gives out no epoch of the id any more
+      (``TransactionMarkerRequestCompletionHandler``). One that knows the same epoch takes the record, and shuts out
+      nobody who has that epoch.
     - AddPartitionsToTxn at most v3 (v4 is for brokers), EndTxn at most v4: v5 raises the epoch by itself (KIP-890).
 
 References: KIP-98, KIP-360; ``TransactionCoordinator`` and ``TransactionMarkerChannelManager`` of Kafka's broker.
@@ -123,6 +125,29 @@ def fence_and_renew(
     return Results(found=marks, failed=failed), following
 
 
+def epochs_of(
+    cluster: Cluster, producer_id: int, partitions: Sequence[TopicPartition], timeout_ms: int
+) -> dict[TopicPartition, int]:
+    """The newest epoch of a producer id that the leader of each partition knows, of those that know one and answer.
+
+    Raises:
+        LinkError: no broker tells who leads.
+    """
+    known = list_topics(cluster, sorted({partition.topic for partition in partitions}), timeout_ms)
+    nodes = {
+        partition: known[partition.topic].partitions[partition.partition].node
+        for partition in partitions
+        if partition.topic in known and partition.partition in known[partition.topic].partitions
+    }
+    leaders = {partition: node for partition, node in nodes.items() if node >= 0}
+    answers = cluster.run(ask_leaders_for_producers, cluster, leaders, timeout_ms)
+    return {
+        answer.key: answer.value[producer_id].epoch
+        for answer in answers
+        if answer.value is not None and producer_id in answer.value
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fencing:
     """Transactions of one writer."""
@@ -136,7 +161,7 @@ class _Fencing:
     ) -> Results[TopicPartition, int]:
         """The high watermarks of partitions whose leader answers: their control records come to lie there or above.
 
-        Without those whose leader would refuse a control record of that ``epoch``, since it knows a newer one.
+        Without those whose leader knows that ``epoch`` or a newer one: nobody was to have it before the fence.
         """
         while True:
             left_ms = min(deadline.left_ms, PROBE_MS)
@@ -154,29 +179,16 @@ class _Fencing:
     def _refusing(
         self, partitions: Sequence[TopicPartition], epoch: int, timeout_ms: int
     ) -> dict[TopicPartition, BrokerError | LinkError]:
-        """Partitions whose leader knows a newer epoch than ``epoch``, as far as leaders tell."""
-        known = list_topics(self.cluster, sorted({partition.topic for partition in partitions}), timeout_ms)
-        nodes = {
-            partition: known[partition.topic].partitions[partition.partition].node
-            for partition in partitions
-            if partition.topic in known and partition.partition in known[partition.topic].partitions
-        }
-        answers = self.cluster.run(
-            ask_leaders_for_producers,
-            self.cluster,
-            {partition: node for partition, node in nodes.items() if node >= 0},
-            timeout_ms,
-        )
+        """Partitions whose leader knows ``epoch`` or a newer one, as far as leaders tell."""
         refusing: dict[TopicPartition, BrokerError | LinkError] = {}
-        for answer in answers:
-            state = None if answer.value is None else answer.value.get(self.writer.producer_id)
-            if state is not None and state.epoch > epoch:
+        for partition, newest in epochs_of(self.cluster, self.writer.producer_id, partitions, timeout_ms).items():
+            if newest >= epoch:
                 text = (
-                    f"its leader knows epoch {state.epoch} of producer id {self.writer.producer_id}, of which {epoch} "
+                    f"its leader knows epoch {newest} of producer id {self.writer.producer_id}, of which {epoch} "
                     "is the newest that was given out: somebody who may write to the topic has forged batches; see who "
                     "has WRITE there, and delete the topic: it is copied anew"
                 )
-                refusing[answer.key] = self.explain(answer.key, INVALID_PRODUCER_EPOCH, text)
+                refusing[partition] = self.explain(partition, INVALID_PRODUCER_EPOCH, text)
         return refusing
 
     def marks(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.duty_records import AclRecord, DutyRound, OccupiedTopic
 from sparkmirror.offsets.foreign import Broken, Foreign
 from sparkmirror.offsets.group_records import GroupCommitted, GroupLeft, GroupSeen, GroupsSeen
@@ -176,6 +176,16 @@ class JournalState:
         if not self.ended_cleanly:
             return self.newest_generation
         return 0 if self.stopped is None else self.stopped.exact_after
+
+    def writers(self) -> list[Writer]:
+        """Every writer epoch that is on record, in no order; some more than once."""
+        ended = [part.writer for key in self.outdated if isinstance(part := part_of(key), ProgressKey)]
+        return [
+            *ended,
+            *(one.writer for records in (self.progress, self.acknowledged) for one in records.values()),
+            *(writer for known in self.maps.values() for writer in known.writers(())),
+            *(() if self.stopped is None else self.stopped.writers),
+        ]
 
     def in_doubt(self) -> list[TopicPartition]:
         """The partitions of which more may have been copied than is on record, though no run has them."""

@@ -8,6 +8,9 @@ Invariants:
       an id behind whose epochs are spent. Then it hands out another id, and nothing shuts the old one out any more.
     - The last epoch that is handed out is 32,766; the one above it is kept for the coordinator's own fence. So ids are
       changed long before, when all partitions of the group are drained.
+    - No epoch is used twice. A coordinator whose log has lost its end hands out epochs again that lanes have written
+      with: their sequence numbers, and their entries of the offset map, would begin once more under the same keys. So
+      it is asked again until the epoch is above all that are known.
     - Each start of a flow takes the next epoch of every id. So the coordinator, whose log is not the flow's internal
       topic, knows of starts of which that topic has lost every record.
 
@@ -25,6 +28,10 @@ from sparkmirror.model import Writer
 LAST_EPOCH = 32_766
 ROTATE_FROM = 32_000
 KEEP_ALIVE_SECONDS = 6 * 3_600.0
+
+REACH = 50
+"""Epochs that a coordinator may have forgotten and that only leaders know: of some starts and takeovers. One further
+ahead is somebody's forgery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +65,32 @@ def must_rotate(newest: Writer) -> bool:
 def can_be_kept_alive(newest: Writer) -> bool:
     """Whether an epoch may be spent on that: after the last one another producer id would come."""
     return newest.epoch < LAST_EPOCH
+
+
+def newest_epochs(writers: Iterable[Writer]) -> dict[int, int]:
+    """The newest epoch of each producer id."""
+    newest: dict[int, int] = {}
+    for writer in writers:
+        newest[writer.producer_id] = max(writer.epoch, newest.get(writer.producer_id, writer.epoch))
+    return newest
+
+
+def was_given_before(given: Writer, newest: Mapping[int, int]) -> bool:
+    """Whether the coordinator has handed out an epoch that is not above all that are known of its producer id."""
+    return given.epoch <= newest.get(given.producer_id, given.epoch - 1)
+
+
+def forgotten(given: Writer, leaders: Iterable[int]) -> int | None:
+    """The newest epoch that the coordinator can have forgotten, of those that leaders know of a producer id.
+
+    Args:
+        given: what it has handed out.
+        leaders: the epochs that leaders know.
+
+    Returns:
+        None where they know none that is not below the one handed out, or only such as somebody has forged.
+    """
+    return max((epoch for epoch in leaders if given.epoch <= epoch <= given.epoch + REACH), default=None)
 
 
 def due(renewed: Mapping[int, float], now: float) -> tuple[int, ...]:
