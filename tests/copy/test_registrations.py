@@ -15,6 +15,7 @@ from sparkmirror.copy.registrations import (
     closing,
     doubt,
     foreign_among,
+    gone,
     ids_of_flow,
     of_flow,
     overdue,
@@ -143,6 +144,31 @@ def test_the_registry_tells_every_producer_id_of_a_flow_oldest_first():
     assert ids_of_flow(found, "A->B", "b", ("a",)) == {1: 0, 2: 1, 6: None, 7: 1, 8: 2}
     assert of_flow(found, "A->B", "b", ("a",))[8] == registered(8, 2, carried="x")
     assert ids_of_flow(found, "A->B", "b", ("c", "a")) == {5: 0}
+
+
+@pytest.mark.parametrize(
+    ("there", "again"),
+    [
+        ([0, 1, 2], []),
+        ([0, 1], [2]),
+        ([0], [1, 2]),
+        ([], [0, 1, 2]),
+        ([1, 2], [0, 1, 2]),
+        ([2, 1, 0], []),
+    ],
+)
+def test_what_a_registry_has_lost_is_written_again_with_all_that_came_later(there: list[int], again: list[int]):
+    ours = [Registration(producer_id=n, flow="a->b", cluster="b", origin=("a",), group=0) for n in range(3)]
+    other = Registration(producer_id=9, flow="c->b", cluster="b", origin=("c",), group=0)
+    assert gone(ours, entries(*(ours[n] for n in there), other)) == [ours[n] for n in again]
+
+
+def test_a_registration_that_says_less_than_it_did_is_written_again_but_not_one_that_was_removed():
+    ours = [Registration(producer_id=n, flow="a->b", cluster="b", origin=("a",), group=n) for n in range(2)]
+    declared = replace(ours[1], carried=("x",))
+    assert gone([ours[0], declared], entries(*ours)) == [declared]
+    removed = Entry(offset=2, key=ours[0].key, value=None)
+    assert gone(ours, [*entries(ours[1]), removed]) == []
 
 
 def test_what_an_id_carries_does_not_make_it_a_younger_one():

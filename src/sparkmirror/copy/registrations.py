@@ -224,6 +224,23 @@ def of_flow(entries: Iterable[Entry], flow: str, cluster_id: str, origin: tuple[
     return found
 
 
+def gone(registered: Iterable[Registration], entries: Iterable[Entry]) -> list[Registration]:
+    """What a registry has to be told again of a flow, in this order.
+
+    All from the first one on that it has lost: the last record of a group names its present producer id.
+
+    Args:
+        registered: what the flow has put on record, oldest first.
+        entries: of the registry, the newest of each key; without a value those that somebody has removed.
+    """
+    newest = list(entries)
+    removed = {entry.key for entry in newest if entry.value is None}
+    there = {known.producer_id: known for known in registrations(newest)}
+    wanted = [each for each in registered if each.key not in removed]
+    lost = next((number for number, each in enumerate(wanted) if there.get(each.producer_id) != each), len(wanted))
+    return wanted[lost:]
+
+
 def ids_of_flow(entries: Iterable[Entry], flow: str, cluster_id: str, origin: tuple[str, ...]) -> dict[int, int | None]:
     """As `of_flow`, with the group of partitions of each id where that is told."""
     return {known.producer_id: known.group for known in of_flow(entries, flow, cluster_id, origin).values()}

@@ -250,6 +250,7 @@ class Copying:
             if self.superseded:
                 return
             self._tell_of_others()
+            self._attempt(self._follow_registry)
             self._tell_of_quotas(now)
             self._attempt(lambda: self._telling.tell(FLOW, self._restoring.go_on(now)))
             self._attempt(self._discovery.condense_offset_map)
@@ -270,6 +271,12 @@ class Copying:
                 "there again. Where lanes had written more, source offsets are not called exact: sparkmirror "
                 "rehearse compares where groups stand"
             )
+            self._telling.tell(FLOW, [Event(kind=Kind.NOTE, text=text)])
+
+    def _follow_registry(self) -> None:
+        text = self._opened.writers.follow_registry()
+        if text:
+            log.warning("%s", text, extra={"flow": str(self._config.name)})
             self._telling.tell(FLOW, [Event(kind=Kind.NOTE, text=text)])
 
     def _tell_of_quotas(self, now: float) -> None:

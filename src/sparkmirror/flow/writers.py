@@ -9,6 +9,8 @@ Invariants:
       of an id that cannot be fenced any more is registered only when the caller says so (`confirm`): a driver that dies
       while it waits for the old lanes' end finds the same verdict at its next start.
 
+    - What the registry loses of the flow while it runs is written there again, see `Writers.follow_registry`.
+
 Decisions: ``offsets.writers``.
 """
 
@@ -21,11 +23,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 
-from sparkmirror.copy.registrations import Registration, foreign_among, of_flow, transactional_id
+from sparkmirror.copy.registrations import Registration, foreign_among, gone, of_flow, transactional_id
 from sparkmirror.errors import BrokerError, FencedError, SparkmirrorError
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fencing import INVALID_PRODUCER_EPOCH, epochs_of, fence, fence_and_renew
-from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.journal import Cursor, Entry, Journal
 from sparkmirror.kafka.producer_ids import acquire_writer, renew_writer
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import Mark
@@ -115,6 +117,10 @@ class Writers:
         self._ids: dict[int, None] = {}
         self._registered: dict[int, Registration] = {}
         self._declared: dict[int, list[tuple[int, frozenset[str]]]] = {}
+        self._registry = Journal(target, WRITERS_TOPIC)
+        self._cursor = Cursor()
+        self._entries: dict[str, Entry] = {}
+        self._whole = False
 
     @property
     def unfenceable(self) -> Mapping[int, Unfenceable]:
@@ -272,6 +278,47 @@ class Writers:
         with self._locks[group]:
             self._register((group,))
 
+    def follow_registry(self) -> str:
+        """Reads on in the registry, and writes there again what it has lost of the flow.
+
+        Whoever reads the flow's batches under kept names takes those for an application's that nobody has registered.
+
+        Returns:
+            what is to be told, or "".
+
+        Raises:
+            BrokerError: the registry cannot be read or written.
+            LinkError: the target does not answer.
+        """
+        registered = tuple(self._registered.values())  # before the reading: what is on record by then has to be there
+        if not self._read_on() or self._whole:
+            return ""
+        lost = gone(registered, self._entries.values())
+        if lost:
+            self._target.run(self._registry.append, [(each.key, each.value) for each in lost], self._timeout_ms)
+        self._whole = True
+        if not lost:
+            return ""
+        return (
+            f"{WRITERS_TOPIC} of cluster {self._target.alias} has lost {len(lost)} registrations of the flow, which "
+            "are written again; a flow that reads this cluster under kept names, or for what comes home, and has "
+            "begun a shift meanwhile may have copied records back that came from there"
+        )
+
+    def _read_on(self) -> bool:
+        """Reads the registry on; whether to its end. One that has lost its end is read once more from the beginning."""
+        while True:
+            found = self._target.run(self._registry.follow, self._cursor, self._timeout_ms)
+            if found.parted is not None:
+                self._cursor, self._whole = Cursor(), False
+                self._entries = {key: entry for key, entry in self._entries.items() if entry.value is None}
+                continue
+            for entry in found.entries:
+                self._entries[entry.key], self._whole = entry, False
+            before, self._cursor = self._cursor, found.cursor
+            if self._cursor.offset >= found.end or self._cursor.offset == before.offset:
+                return self._cursor.offset >= found.end
+
     def _acquire(self, group: int) -> Writer:
         name = self.transactional_id(group)
         writer = first = acquire_writer(self._target, name, self._timeout_ms)
@@ -343,8 +390,7 @@ class Writers:
         wanted = {group: self._wanted(group, since) for group in groups}
         new = {group: each for group, each in wanted.items() if self._registered.get(each.producer_id) != each}
         if new:
-            journal = Journal(self._target, WRITERS_TOPIC)
-            self._target.run(journal.append, [(each.key, each.value) for each in new.values()], self._timeout_ms)
+            self._target.run(self._registry.append, [(each.key, each.value) for each in new.values()], self._timeout_ms)
         for group, each in wanted.items():
             declared = self._declared.setdefault(each.producer_id, [])
             if not declared or declared[-1][1] != frozenset(each.carried):
@@ -372,8 +418,7 @@ class Writers:
         )
 
     def _read_registry(self) -> None:
-        journal = Journal(self._target, WRITERS_TOPIC)
-        entries, _ = self._target.run(journal.read_all, self._timeout_ms)
+        entries, _ = self._target.run(self._registry.read_all, self._timeout_ms)
         in_order = sorted(entries.values(), key=lambda entry: entry.offset)
         for line in foreign_among(in_order).lines(f"cluster {self._target.alias}, {WRITERS_TOPIC}-0"):
             log.warning("%s", line, extra={"flow": self._flow})
