@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,7 @@ from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.duty_records import OccupiedTopic
 from sparkmirror.offsets.records import FlowRecord, Progress
+from sparkmirror.offsets.state import state_of
 
 NOWHERE = ClientSettings(bootstrap_servers=("localhost:1",))
 WRITTEN, OTHER = uuid.UUID(int=7), uuid.UUID(int=8)
@@ -126,6 +129,21 @@ def test_it_is_off_unless_it_is_asked_for() -> None:
 def test_before_the_first_start_nothing_was_copied() -> None:
     nothing = Sides(flow=FLOW, source=None, target=None, store=None)  # type: ignore[arg-type]  # asks nobody
     assert TopicDeletions(nothing).look() == ()
+
+
+def test_nothing_goes_while_the_internal_topic_lacks_the_start_and_so_the_source_cluster_is_not_known() -> None:
+    """The clusters are not even asked."""
+    one = Progress(
+        partition=TopicPartition("orders", 0),
+        writer=Writer(producer_id=1, epoch=0),
+        generation=1,
+        position=5,
+        next_sequence=5,
+    )
+    store: Any = SimpleNamespace(follow=lambda: None, state=state_of([one]))
+    lacks = Sides(flow=FLOW, source=None, target=None, store=store)  # type: ignore[arg-type]  # asks nobody
+    duty = TopicDeletions(lacks)
+    assert [duty.look(), duty.look()] == [(), ()]
 
 
 # ------------------------------------------------------------------------------------------------------ real clusters

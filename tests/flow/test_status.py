@@ -11,6 +11,7 @@ import pytest
 from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, MirrorConfig, PolicyChoice, PolicyKind
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.events import Event, Kind
+from sparkmirror.flow.opening import never_started
 from sparkmirror.flow.status import read, told
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -275,6 +276,14 @@ def test_one_target_that_is_away_and_records_of_others_do_not_hide_what_can_be_r
 
 def test_a_clean_end_is_told_even_before_the_last_sign_of_life():
     assert status(RECORD, PROGRESS, Stopped(generation=2, time_ms=NOW_MS)).state == "stopped"
+
+
+def test_a_flow_whose_start_the_topic_has_lost_was_started_and_commands_say_what_to_do():
+    lost = never_started(FLOW, state_of([LIFE, PROGRESS]), "mm2.properties")
+    assert "has lost the end of its log" in str(lost)
+    assert "was never started" not in str(lost)
+    for never in (None, state_of([])):
+        assert "was never started" in str(never_started(FLOW, never, "mm2.properties"))
 
 
 def test_the_clean_end_of_an_earlier_run_says_nothing_of_one_that_runs_and_whose_start_the_topic_has_lost():

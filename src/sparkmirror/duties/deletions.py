@@ -129,6 +129,9 @@ class TopicDeletions:
         if store is None:
             return ()
         store.follow()
+        if store.state.lacks_start:  # nothing tells whether this is the cluster that was copied from
+            self._before = frozenset()
+            return ()
         observed = observe(self._sides, store.state)
         found = decide(observed, self._before)
         self._before = frozenset() if observed.doubt else observed.gone

@@ -153,7 +153,7 @@ def prepared(flow: FlowConfig, file: str, back: FlowConfig | None = None) -> Ite
     with connected(flow, role="operator") as sides:
         state = record(sides)
         if state is None or state.flow is None:
-            raise never_started(flow, file)
+            raise never_started(flow, state, file)
         check_naming(flow, state.flow, file)
         yield Desk(sides, file, back)
 
@@ -724,7 +724,7 @@ def prepared_back(forth: FlowConfig, back: FlowConfig, file: str, *, home: bool 
         for sides in (one, other) if home else (one,):
             state = record(sides)
             if state is None or state.flow is None:
-                raise never_started(sides.flow, file)
+                raise never_started(sides.flow, state, file)
             check_naming(sides.flow, state.flow, file)
         yield BackDesk(one, other, file)
 

@@ -199,7 +199,7 @@ def open_without_source(
     store.follow()
     known = store.state.flow
     if known is None:
-        raise never_started(config, file)
+        raise never_started(config, store.state, file)
     target_id = admin.cluster_id(target, config.admin_timeout_ms)
     _flow_record(config, known.source_id, target_id, store, file)
     store.follow()
@@ -207,8 +207,15 @@ def open_without_source(
     return _take(config, known.source_id, target, target_id, store, file, run, elsewhere=True, copies=False)
 
 
-def never_started(config: FlowConfig, file: str) -> ConfigError:
-    """The error of whoever asks about a flow that has no record."""
+def never_started(config: FlowConfig, known: JournalState | None, file: str) -> ConfigError:
+    """The error of whoever asks about a flow that has no record of a start, or whose internal topic has lost it."""
+    if known is not None and known.lacks_start:
+        return ConfigError(
+            file=file,
+            key=str(config.name),
+            reason=f"{internal_topic(config.name)} has lost the end of its log, with the record of the flow's start",
+            remedy="if the flow runs, try again in a minute, when its driver has put that there again; else start it",
+        )
     return ConfigError(
         file=file,
         key=str(config.name),
