@@ -56,6 +56,7 @@ class Brokers:
     """
 
     alias = "a"
+    address = "a.test:9092"
     backoff = Backoff()
 
     def __init__(self) -> None:
