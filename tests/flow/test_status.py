@@ -12,6 +12,7 @@ from sparkmirror.config import ClientSettings, Endpoint, FlowConfig, MirrorConfi
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.opening import never_started
+from sparkmirror.flow.repositioning import is_stopped
 from sparkmirror.flow.status import read, told
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -284,6 +285,12 @@ def test_a_flow_whose_start_the_topic_has_lost_was_started_and_commands_say_what
     assert "was never started" not in str(lost)
     for never in (None, state_of([])):
         assert "was never started" in str(never_started(FLOW, never, "mm2.properties"))
+
+
+def test_a_flow_whose_first_start_the_topic_has_lost_is_not_one_that_never_started():
+    assert status(PROGRESS).state == "silent"
+    assert not is_stopped(state_of([LIFE]))
+    assert is_stopped(state_of([]))
 
 
 def test_the_clean_end_of_an_earlier_run_says_nothing_of_one_that_runs_and_whose_start_the_topic_has_lost():

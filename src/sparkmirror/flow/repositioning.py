@@ -270,7 +270,7 @@ def _target(standing: Standing, to: Wanted, at: Mapping[TopicPartition, int]) ->
 def is_stopped(known: JournalState) -> bool:
     """Whether the flow ended cleanly, or was never started: what is set now is where it begins."""
     if known.flow is None:
-        return not known.progress
+        return not known.progress and not known.lacks_start
     return known.is_stopped
 
 

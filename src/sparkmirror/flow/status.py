@@ -198,7 +198,7 @@ def state_of(known: JournalState, *, alive: bool) -> str:
     if known.is_stopped:
         return STOPPED if known.held is None else HELD
     if known.life is None:
-        return NEVER_STARTED if known.flow is None else SILENT
+        return SILENT if known.flow is not None or known.lacks_start else NEVER_STARTED
     return known.life.state if alive or known.life.state in OVER else SILENT
 
 
