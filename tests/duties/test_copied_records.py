@@ -29,6 +29,9 @@ SHIFT = 5
 
 pytestmark = pytest.mark.kafka
 
+KEPT = {"retention.ms": "-1"}
+"""The records are of 1970."""
+
 
 def copier(cluster: LabCluster) -> Producer:
     """Who writes copies: one with a producer id."""
@@ -87,12 +90,12 @@ def test_the_first_records_tell_as_far_as_copies_are_left(
 ) -> None:
     name = topic("alike")
     copy, source, target = f"A.{name}", lab_cluster("A"), lab_cluster("B")
-    create_topic(cluster_a, name)
+    create_topic(cluster_a, name, config=KEPT)
     unknown, other = Alike.UNKNOWN, Alike.OTHER
     assert compare(lab_flow, source, target, name, 0, 40) == (unknown, 40, False, True), "nothing is there"
     write(cluster_a, name, [b"same"] * 20, 1_000)
     assert compare(lab_flow, source, target, name, 0, 20).alike is unknown, "there is no copy of the topic"
-    create_topic(cluster_b, copy)
+    create_topic(cluster_b, copy, config=KEPT)
     mine = copier(cluster_b)
     write(cluster_b, copy, [b"foreign"] * SHIFT, 1_000)
     write(cluster_b, copy, [b"same"] * 20, 1_000, mine)
@@ -123,7 +126,7 @@ def test_the_time_that_the_brokers_of_the_source_set_is_compared_unless_those_of
     name = topic("stamped")
     copy, source, target = f"A.{name}", lab_cluster("A"), lab_cluster("B")
     create_topic(cluster_a, name, config={"message.timestamp.type": "LogAppendTime"})
-    create_topic(cluster_b, copy)
+    create_topic(cluster_b, copy, config=KEPT)
     write(cluster_a, name, [b"same"] * 20, 1_000)
     write(cluster_b, copy, [b"foreign"] * SHIFT, 1_000)
     write(cluster_b, copy, [b"same"] * 20, 1_000, copier(cluster_b))
@@ -143,7 +146,7 @@ def test_a_record_that_the_source_has_no_more_contradicts_no_copy(
     names = {each: topic(each) for each in ("same", "other", "deleted", "beyond")}
     for name in names.values():
         for cluster in (cluster_a, cluster_b):
-            create_topic(cluster, name, 1)
+            create_topic(cluster, name, 1, KEPT)
         producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "log_level": 3})
         there = Producer({"bootstrap.servers": cluster_b.bootstrap_servers, "log_level": 3})
         for number in range(1 if name == names["beyond"] else 3):
@@ -164,7 +167,7 @@ def test_records_before_the_last_one_are_held_too_as_far_as_both_logs_have_them(
     name = topic("between")
     place = TopicPartition(name, 0)
     for cluster, values in ((cluster_a, [b"0", b"1", b"2", b"3", b"4"]), (cluster_b, [b"0", b"1", b"x", b"3", b"4"])):
-        create_topic(cluster, name, 1)
+        create_topic(cluster, name, 1, KEPT)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 3})
         for value in values:
             producer.produce(name, value, timestamp=1_000)
@@ -210,7 +213,7 @@ def test_an_offset_at_which_the_source_has_no_record_contradicts_a_copy_unless_a
     values = [b"0", b"2", b"aborted", b"6", b"8"]
     for name, policy in ((kept, "delete"), (compacted, "compact")):
         create_topic(cluster_a, name, 1, {"cleanup.policy": policy})
-        create_topic(cluster_b, name, 1)
+        create_topic(cluster_b, name, 1, KEPT)
         write_one_by_one(cluster_a, name, values)
         there = Producer({"bootstrap.servers": cluster_b.bootstrap_servers, "log_level": 3})
         for value in (b"0", b"2", b"6", b"8"):

@@ -44,6 +44,7 @@ from sparkmirror.model import TopicPartition, Writer
 
 UNKNOWN_TOPIC = 3
 INVALID_PRODUCER_EPOCH = 47
+INVALID_TXN_STATE = 48
 CONCURRENT_TRANSACTIONS = 51
 OPERATION_NOT_ATTEMPTED = 55
 
@@ -85,7 +86,7 @@ def fence(
     """
     fencing = _Fencing(cluster=cluster, transactional_id=transactional_id, writer=writer)
     deadline = Deadline(timeout_ms, cluster.backoff)
-    floors = fencing.probe(partitions, writer.epoch, deadline)
+    floors = fencing.confirmed(fencing.probe(partitions, writer.epoch, deadline), deadline)
 
     def ask(wanted: Sequence[TopicPartition], left: Deadline) -> Iterable[Answer[TopicPartition, Mark]]:
         for chunk in chunks(wanted, PARTITIONS):
@@ -113,7 +114,7 @@ def fence_and_renew(
     """
     fencing = _Fencing(cluster=cluster, transactional_id=transactional_id, writer=writer)
     deadline = Deadline(timeout_ms, cluster.backoff)
-    floors = fencing.probe(partitions, writer.epoch + 1, deadline)
+    floors = fencing.confirmed(fencing.probe(partitions, writer.epoch + 1, deadline), deadline)
     added: list[TopicPartition] = []
     failed = dict(floors.failed)
     for chunk in chunks(list(floors.found), PARTITIONS):
@@ -175,6 +176,23 @@ class _Fencing:
                 continue
             found = {partition: floor for partition, floor in floors.found.items() if partition not in refusing}
             return Results(found=found, failed={**floors.failed, **refusing})
+
+    def confirmed(self, floors: Results[TopicPartition, int], deadline: Deadline) -> Results[TopicPartition, int]:
+        """The same, when the coordinator has said that leaders know no newer epoch because another driver has got it.
+
+        Raises:
+            FencedError: another driver has.
+        """
+        refusing = [partition for partition, failure in floors.failed.items() if _is_refusing(failure)]
+        if not refusing:
+            return floors
+        try:
+            self._ask(self._end_request, _unless_nothing_to_end, deadline)
+        except FencedError:
+            raise
+        except (BrokerError, LinkError) as failure:
+            return Results(found=floors.found, failed={**floors.failed, **dict.fromkeys(refusing, failure)})
+        return floors
 
     def _refusing(
         self, partitions: Sequence[TopicPartition], epoch: int, timeout_ms: int
@@ -297,6 +315,16 @@ class _Fencing:
         if code == CONCURRENT_TRANSACTIONS:
             remedy = f"the transaction of {self.transactional_id} is not complete: do all its partitions have a leader?"
         return explained(code, alias, topic=partition.topic, partition=partition.partition, remedy=remedy)
+
+
+def _is_refusing(failure: Exception) -> bool:
+    return isinstance(failure, BrokerError) and failure.code == INVALID_PRODUCER_EPOCH
+
+
+def _unless_nothing_to_end(answer: Any) -> int:
+    """The code of EndTxn, which looks at the epoch first; 0 where no transaction was open."""
+    code = int(answer.error_code)
+    return 0 if code == INVALID_TXN_STATE else code
 
 
 def _failed(
