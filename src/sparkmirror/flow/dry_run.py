@@ -67,12 +67,12 @@ def _preview_flow(file: str, flow: FlowConfig) -> Preview:
     failure = ""
     try:
         with connected(flow, role="plan", needs=BOTH) as sides:
-            topics = TopicCreations(sides)
-            found += _topic_changes(sides, topics)
             known = record(sides)
-            found += _beginnings(sides, known or JournalState(), topics.observed.pairs, file)
             if known is None:
                 sides.store = None
+            topics = TopicCreations(sides)
+            found += _topic_changes(sides, topics)
+            found += _beginnings(sides, known or JournalState(), topics.observed.pairs, file)
             found += _duty_changes(sides)
     except LinkError as trouble:
         failure = str(placed(trouble, file, flow))
