@@ -108,7 +108,7 @@ def test_a_leader_that_names_itself_is_fetched_from(bench: Bench, named: int):
 def test_a_follower_that_the_metadata_lacks_is_looked_up_first(bench: Bench):
     tell(bench, end=1_000, preferred=STRANGER)
     assert (bench[0].replica.followed, bench[0].read_from) == (False, NO_LEADER)
-    assert bench.lane.watch._lost() == [bench[0]]
+    assert bench.lane.watch._lost_at_the_source() == [bench[0]]
     bench.source.brokers.add(STRANGER)
     learn(bench)
     tell(bench, end=1_000, preferred=STRANGER)
@@ -175,7 +175,7 @@ def test_a_follower_that_refuses_is_left_and_nothing_stops(bench: Bench, answer:
     follow_the_follower(bench)
     tell(bench, end=BEGIN, **answer)
     assert (copy.error, copy.obstacle, copy.asked, copy.tally.events) == ("", "", False, [])
-    assert (copy.read_from, bench.lane.watch._lost()) == (NO_LEADER, [copy])
+    assert (copy.read_from, bench.lane.watch._lost_at_the_source()) == (NO_LEADER, [copy])
     assert partitions_of(bench, FOLLOWER) == set()
     learn(bench)
     assert asked(bench)[LEADER].rack_id == (RACK if near else ""), "the leader must not name it again at once"
@@ -186,7 +186,7 @@ def test_a_follower_that_refuses_is_left_and_nothing_stops(bench: Bench, answer:
 def test_a_follower_that_does_not_answer_is_left(bench: Bench):
     follow_the_follower(bench)
     bench.lane.fetcher.unreachable[FOLLOWER] = LinkError(cluster="A", address="a:1", reason="gone")
-    assert bench.lane.watch._lost() == [bench[0]]
+    assert bench.lane.watch._lost_at_the_source() == [bench[0]]
     learn(bench)
     assert (bench[0].read_from, asked(bench)[LEADER].rack_id) == (LEADER, "")
 
@@ -266,7 +266,7 @@ def test_a_leader_that_cannot_say_leaves_end_and_point_as_they_are(
     bench.run(bench.lane.followers.ask_for_ends)
     assert (copy.end, copy.recovery.point_ms, copy.error) == (1_000, UNKNOWN_MS, "")
     assert copy.read_from == FOLLOWER, "what the follower has can be copied meanwhile"
-    assert bench.lane.watch._lost() == ([copy] if lost else [])
+    assert bench.lane.watch._lost_at_the_source() == ([copy] if lost else [])
 
 
 def stopped(bench: Bench) -> None:
@@ -298,7 +298,7 @@ def test_a_leader_that_cannot_say_yet_whether_an_offset_is_in_its_log_stops_noth
     tell(bench, end=1_000, code=OUT_OF_RANGE)
     bench.run(bench.rest)
     assert (copy.error, copy.asked, copy.tally.events) == ("", False, [])
-    assert bench.lane.watch._lost() == [copy], "whoever leads by now is fetched from, and asked again"
+    assert bench.lane.watch._lost_at_the_source() == [copy], "whoever leads by now is fetched from, and asked again"
 
 
 def test_a_leader_that_will_never_say_it_stops_the_partition(bench: Bench, leaders: Answering):

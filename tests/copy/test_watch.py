@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,8 +14,10 @@ from sparkmirror.copy.footing import Footing
 from sparkmirror.copy.leaders import Leaders
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.watch import Watch
-from sparkmirror.errors import BrokerError
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import broker_error
+from sparkmirror.kafka.metadata import NO_LEADER, Leader, TopicView
 from sparkmirror.model import Reached
 from sparkmirror.offsets.segments import Segments
 from tests.batches.building import log
@@ -23,6 +25,7 @@ from tests.copy.making import BEGIN, LARGE, WRITER, Bench, batch, log_end
 
 NOT_ALLOWED = 31
 END = 71
+NEW_LEADER = Leader(node=2, epoch=5)
 
 
 class Answers:
@@ -131,3 +134,82 @@ def test_segments_of_a_partition_that_stopped_while_they_waited_are_not_written(
     bench.run(bench.rest)
     assert written == [segment_of(bench[1])]
     assert [ticket.acknowledged for ticket in tickets] == [False, True]
+
+
+def away(bench: Bench, cluster: Cluster, patch: pytest.MonkeyPatch) -> None:
+    """Starts to watch while one cluster does not answer, and the other has elected other leaders."""
+
+    async def describe(asked: Cluster, names: Iterable[str]) -> dict[str, TopicView]:
+        if asked is cluster:
+            raise LinkError(cluster=asked.alias, address=asked.address, reason="gone")
+        leaders = dict.fromkeys((0, 1), NEW_LEADER)
+        return {name: TopicView(name=name, code=0, topic_id=None, leaders=leaders) for name in names}
+
+    patch.setattr("sparkmirror.copy.leaders.describe_topics", describe)
+    patch.setattr("sparkmirror.copy.watch.LEADER_SECONDS", 0.001)
+    bench.lane.watch.start()
+
+
+def test_a_leader_of_the_source_that_is_learnt_while_the_target_is_away_is_fetched_from(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing asks for its leader again later, so nothing else would begin to fetch it."""
+    bench.lane.fetcher.lose_leader(bench[0])
+    bench[0].lost_leader = True
+    away(bench, bench.target, monkeypatch)
+    for _ in range(1_000):
+        bench.run(bench.rest)
+        if bench[0].source_node != NO_LEADER:
+            break
+    bench.run(bench.rest)
+    assert (bench[0].read_from, bench[0].lost_leader) == (NEW_LEADER.node, True)
+    assert bench[0].source in bench.lane.fetcher._sessions[NEW_LEADER.node]
+
+
+def test_a_leader_of_the_target_is_learnt_while_the_source_is_away(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    bench.lane.fetcher.lose_leader(bench[0])
+    bench[0].lost_leader = True
+    away(bench, bench.source, monkeypatch)
+    for _ in range(1_000):
+        bench.run(bench.rest)
+        if not bench[0].lost_leader:
+            break
+    assert (bench[0].source_node, bench[0].target_leader) == (NO_LEADER, NEW_LEADER.node)
+
+
+def test_a_shift_ends_where_what_it_does_beside_the_copy_fails_in_a_way_that_nobody_foresaw(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    """It would go on without ever learning a leader again, and say that nothing waits."""
+
+    async def describe(_: Cluster, names: Iterable[str]) -> dict[str, TopicView]:
+        raise KeyError(*names)
+
+    monkeypatch.setattr("sparkmirror.copy.leaders.describe_topics", describe)
+    monkeypatch.setattr("sparkmirror.copy.watch.LEADER_SECONDS", 0.001)
+    bench[0].lost_leader = True
+    bench.lane.watch.start()
+    for _ in range(1_000):
+        bench.run(bench.rest)
+        if bench.lane.watch.defect is not None:
+            break
+    with pytest.raises(KeyError, match=r"A\.orders"):
+        bench.lane._turn()
+
+
+def test_a_shift_ends_where_a_leader_cannot_be_verified_for_a_reason_that_nobody_foresaw(
+    bench: Bench, answers: Answers, monkeypatch: pytest.MonkeyPatch
+):
+    """What it has to send would wait for that without end."""
+
+    async def verify(_: Leaders, partitions: Sequence[PartitionCopy], *, ahead: bool = False) -> None:
+        raise KeyError(partitions[ahead].target.topic)
+
+    monkeypatch.setattr(Leaders, "verify", verify)
+    acknowledged_before(bench)
+    bench.bring(0, log([batch(BEGIN, 1, size=LARGE)]))
+    bench.lane._turn()
+    bench.run(bench.rest)
+    with pytest.raises(KeyError, match=r"A\.orders"):
+        bench.lane._turn()
+    assert answers.asked == []

@@ -133,7 +133,13 @@ class Lane:
         return True
 
     def _turn(self) -> None:
-        """Takes what came, sends what is ready, asks for more."""
+        """Takes what came, sends what is ready, asks for more.
+
+        Raises:
+            Exception: what runs beside the copy, or taking an answer, has failed: a defect.
+        """
+        if self.watch.defect is not None:
+            raise self.watch.defect
         for fetched in self.fetcher.answers():
             self.intake.take(fetched)
         self.topic_ids.turn()

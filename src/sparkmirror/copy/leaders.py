@@ -56,13 +56,21 @@ class Leaders:
         Raises:
             LinkError: a cluster does not answer.
         """
+        await self.learn_source(partitions)
+        await self.learn_target(partitions)
+
+    async def learn_source(self, partitions: Sequence[PartitionCopy]) -> None:
+        """Asks the source alone.
+
+        Raises:
+            LinkError: it does not answer.
+        """
         alive = [p for p in partitions if not p.error]
         if not alive:
             return
         source = await describe_topics(self.source, {p.source.topic for p in alive})
         for partition in alive:
             self._learn_source(partition, source[partition.source.topic])
-        await self.learn_target(alive)
 
     async def learn_target(self, partitions: Sequence[PartitionCopy]) -> None:
         """Asks the target alone.

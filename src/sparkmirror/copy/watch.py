@@ -1,9 +1,11 @@
 """What a lane does once a second beside the copy: say that it lives, publish progress, learn lost leaders.
 
-Each of the three runs as a coroutine of its own on the lane's loop, so that none waits for another or for the copy.
+Each runs as a coroutine of its own on the lane's loop, so that none waits for another or for the copy; leaders of the
+source and of the target are learnt apart, since one cluster may be away while leaders of the other change.
 
-Invariants: a failure here never stops the copy while the target can still be reached; an orphan, a worker whose parent
-is gone, ends at once, since nobody would fence it.
+Invariants: a failure here never stops the copy while the target can still be reached; a partition whose source leader
+has been learnt is fetched from it, whatever becomes of the target; an orphan, a worker whose parent is gone, ends at
+once, since nobody would fence it.
 """
 
 from __future__ import annotations
@@ -50,6 +52,10 @@ class Watch:
     Args:
         lane: to look after.
         source, target: its clusters; the flow's topics are on the target.
+
+    Attributes:
+        draining: whether the shift is over.
+        defect: what a coroutine raised that nobody foresaw: the shift must end, or something would never be done again.
     """
 
     def __init__(self, lane: Lane, source: Cluster, target: Cluster) -> None:
@@ -65,6 +71,7 @@ class Watch:
         self._writing = 0
         self._verifying = False
         self.draining = False
+        self.defect: Exception | None = None
 
     @property
     def ended(self) -> bool:
@@ -87,10 +94,11 @@ class Watch:
     def start(self) -> None:
         """Starts to watch; ends with `stop`."""
         self._began = time.monotonic()
-        self._loop.call_soon(self._verify_at_the_start)
+        self._beside(self._verify_at_the_start)
         self._repeat(self._publish, EVERY_SECONDS)
         self._repeat(self._look_at_quotas, EVERY_SECONDS)
-        self._repeat(self._find_leaders, LEADER_SECONDS)
+        self._repeat(self._find_source_leaders, LEADER_SECONDS)
+        self._repeat(self._find_target_leaders, LEADER_SECONDS)
         self._repeat(self._look_at_the_target, TARGET_SECONDS)
         self._repeat(self._look_at_the_source, SOURCE_SECONDS)
         self._repeat(self._lane.followers.ask_for_ends, EVERY_SECONDS)
@@ -116,13 +124,13 @@ class Watch:
         self._ahead.append((records, ticket, partition))
         if self._writing < WRITES_AT_ONCE:
             self._writing += 1
-            self._loop.call_soon(self._write)
+            self._beside(self._write)
 
     def verify_leaders(self) -> None:
         """Asks the leaders of partitions that have something to send after a pause; see ``footing``."""
         if self._lane.appender.to_verify and not self._verifying:
             self._verifying = True
-            self._loop.call_soon(self._verify)
+            self._beside(self._verify)
 
     async def _verify_at_the_start(self) -> None:
         """While the first records are fetched, so that they need not wait for it."""
@@ -140,11 +148,7 @@ class Watch:
             appender.offer(partition)
 
     async def _ask_leaders(self, partitions: list[PartitionCopy], *, ahead: bool = False) -> None:
-        try:
-            await self._lane.leaders.verify(partitions, ahead=ahead)
-        except RuntimeError:
-            if not self._stopped:  # what was on its way when the lane ended meets a closed loop
-                raise
+        await self._lane.leaders.verify(partitions, ahead=ahead)
         self._lane.signal.set()
 
     async def _write(self) -> None:
@@ -173,6 +177,23 @@ class Watch:
                 self._lane.appender.offer(partition)
         self._lane.signal.set()
 
+    def _beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Runs ``work`` beside the copy. The loop would only log what it raises."""
+
+        async def run() -> None:
+            try:
+                await work()
+            except Exception as defect:  # noqa: BLE001 - whatever it is
+                self._fail(defect, over=self._stopped)
+
+        self._loop.call_soon(run)
+
+    def _fail(self, defect: Exception, *, over: bool) -> None:
+        """Ends the shift; what was on its way when the lane ended meets a closed loop, which is none."""
+        if not over:
+            self.defect = defect
+            self._lane.signal.set()
+
     def _repeat(
         self,
         work: Callable[[], Awaitable[None]],
@@ -200,9 +221,9 @@ class Watch:
                     if str(failure) != told and not over():
                         told = str(failure)
                         log.warning("%s: %s", self._lane.plan.shift, failure)
-                except RuntimeError:
-                    if not over():  # what was on its way when the lane ended meets a closed loop
-                        raise
+                except Exception as defect:  # noqa: BLE001 - whatever it is
+                    self._fail(defect, over=over())
+                    return
 
         self._loop.call_soon(repeat)
 
@@ -252,15 +273,31 @@ class Watch:
         self._lane.topic_ids.look(self._lane.partitions)
         self._lane.signal.set()
 
-    async def _find_leaders(self) -> None:
-        """Learns leaders anew where one is lost, and offers again what was refused."""
+    async def _find_source_leaders(self) -> None:
+        """Learns leaders of the source anew where one is lost, and fetches from them, also while the target is away."""
         self._lane.followers.ask_for_better()
-        lost = self._lost()
-        if lost:
-            await self._lane.leaders.learn(lost)
-            await self._lane.leaders.verify(lost)
+        lost = self._lost_at_the_source()
+        await self._lane.leaders.learn_source(lost)
         for partition in lost:
             self._lane.fetcher.refetch(partition)
+        if lost:
+            self._lane.signal.set()
+
+    def _lost_at_the_source(self) -> list[PartitionCopy]:
+        """Partitions with a leader that is unknown, gone, or does not answer."""
+        unreachable = self._lane.fetcher.unreachable
+        for failure in unreachable.values():
+            log.warning("%s: %s", self._lane.plan.shift, failure)
+        silent = {NO_LEADER, *unreachable}
+        self._lane.followers.leave_unreachable(set(unreachable))
+        unreachable.clear()
+        return [p for p in self._lane.partitions if not p.error and p.source_node in silent]
+
+    async def _find_target_leaders(self) -> None:
+        """Learns leaders of the target anew where one is lost, and offers again what was refused."""
+        lost = self._lost_at_the_target()
+        await self._lane.leaders.learn_target(lost)
+        await self._lane.leaders.verify(lost)
         for partition in self._lane.partitions:
             if partition.retrying:
                 self._lane.appender.offer(partition)
@@ -268,17 +305,7 @@ class Watch:
             self._lane.appender.offer(partition)
         self._lane.signal.set()
 
-    def _lost(self) -> list[PartitionCopy]:
-        """Partitions with a leader that is unknown, gone, does not answer, or may lack what was written."""
-        unreachable = self._lane.fetcher.unreachable
-        for failure in unreachable.values():
-            log.warning("%s: %s", self._lane.plan.shift, failure)
-        silent = {NO_LEADER, *unreachable}
-        self._lane.followers.leave_unreachable(set(unreachable))
-        unreachable.clear()
-        return [
-            p
-            for p in self._lane.partitions
-            if not p.error
-            and (p.lost_leader or p.source_node in silent or p.target_leader == NO_LEADER or p.footing.doubted)
-        ]
+    def _lost_at_the_target(self) -> list[PartitionCopy]:
+        """Partitions with a leader that is unknown, gone, or may lack what was written."""
+        partitions = (p for p in self._lane.partitions if not p.error)
+        return [p for p in partitions if p.lost_leader or p.target_leader == NO_LEADER or p.footing.doubted]
