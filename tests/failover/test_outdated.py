@@ -329,7 +329,8 @@ def test_a_flow_back_that_decided_before_a_failback_placed_the_groups_commits_no
             commit(cluster_b, group, name, {0: 5})
             until(lambda: not flag.exists(), "the driver stands still, about to commit 5")
             commit(cluster_b, group, name, {0: 8})
-            home.go_back()
+            done = sparkmirror("failback", home.file, *home.back, "--force")
+            assert done.returncode == 0, done.stdout + done.stderr
             assert committed(cluster_a, group, back) == {0: 8}
             driver.send_signal(signal.SIGCONT)
             deadline, seen = time.monotonic() + ROUNDS_SECONDS, set()
