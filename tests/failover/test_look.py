@@ -74,22 +74,22 @@ def test_a_topic_that_the_flow_copies_no_more_neither_stands_still_nor_is_paused
 
 
 @pytest.mark.parametrize(
-    ("end_seen_ms", "by_groups", "missing"),
+    ("end_seen_ms", "caught_up", "missing"),
     [
-        pytest.param(100_000, True, 13, id="read since: the source had that record"),
-        pytest.param(-1, True, 13, id="it is not known when the end was seen"),
-        pytest.param(300_000, True, 2, id="the end was seen since: no such record ever was"),
-        pytest.param(100_000, False, 2, id="the operation has asked for the end itself"),
+        pytest.param(100_000, False, 13, id="read since: the source had that record"),
+        pytest.param(-1, False, 13, id="it is not known when the end was seen"),
+        pytest.param(300_000, False, 2, id="the end was seen since: no such record ever was"),
+        pytest.param(100_000, True, 2, id="the operation has asked for the end itself"),
     ],
 )
 def test_a_group_beyond_the_end_tells_of_records_only_where_the_end_was_not_seen_since(
-    tmp_path, end_seen_ms, by_groups, missing
+    tmp_path, end_seen_ms, caught_up, missing
 ):
     state = JournalState()
     state.progress[PLACE] = progress(end_seen_ms)
     seen = GroupSeen(group="g", topic=PLACE.topic, offsets={0: (20, "")}, time_ms=200_000)
     state.groups[seen.key] = seen
-    (found,) = partitions(flow_of(tmp_path), state, SourceState(failure="away"), by_groups=by_groups)
+    (found,) = partitions(flow_of(tmp_path), state, SourceState(failure="away"), caught_up=caught_up)
     assert found.missing == missing
 
 

@@ -295,6 +295,14 @@ class FlowBackRecord:
         state = self._back.store.state
         return state if self._is_of_these_clusters(state) else None
 
+    def sides(self) -> Sides | None:
+        """The flow back with its record, as it is now; None where it has none.
+
+        Raises:
+            SparkmirrorError: as `operation`.
+        """
+        return None if self.state() is None else self._back
+
     def prove(self, seen: LastOperation, prove: Callable[[], None]) -> None:
         """Sees that no operation has gone on since groups were looked at; right before offsets are committed.
 

@@ -25,6 +25,7 @@ from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.errors import BrokerError
 from sparkmirror.failover import divergence, doubt, look, unbrought
 from sparkmirror.failover.divergence import Divergent
+from sparkmirror.failover.others import homeward_ends
 from sparkmirror.flow.parting import LostCopies, Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
@@ -126,11 +127,7 @@ class Comparison:
             f"its end: no group goes further than the record says, and {here} may have some of what is put aside"
             for place in self.unsettled
         )
-        others = (
-            f"{place}: what others have written on {here} to this copy has not been brought to {there}: no group has "
-            "an exact place in it"
-            for place in self.unbrought
-        )
+        others = unbrought.troubles(self.unbrought, here, there)
         parted = (one.said(here, there) for one in self.parted)
         return (*again, *parted, *lost, *between, *unsettled, *others)
 
@@ -163,7 +160,7 @@ def leader_epochs(forth: Sides) -> dict[TopicPartition, int]:
         SparkmirrorError: the cluster cannot be asked.
     """
     timeout_ms = forth.flow.admin_timeout_ms
-    places = topics.places(forth.flow, admin.list_topics(forth.source, timeout_ms=timeout_ms), ())
+    places = topics.places(forth.flow, admin.list_topics(forth.source, timeout_ms=timeout_ms), forth.progress)
     return newest_epochs(forth.source, places, timeout_ms)
 
 
@@ -198,17 +195,17 @@ def compare(
         for place, one in forth.store.state.progress.items()
         if not policy_for(forth.flow.policy, forth.flow.source.alias).is_heartbeats_topic(place.topic)
     }
-    mirrored: Mapping[TopicPartition, list[Span]] = {}
     if writes_originals(forth, back):
         brought = _brought_to(back)
         positions |= {place: 0 for place in log_ends if place in brought and place not in positions}
-        mirrored = _mirrored(forth, back, positions)
-    originals, timeout_ms = writes_originals(forth, back), forth.flow.admin_timeout_ms
-    mirrors = brought_by_flows(forth, back) if originals else _of_mirrors(forth)
-    found = divergence.with_records(forth.source, divergence.find(positions, log_ends, mirrored), mirrors, timeout_ms)
-    between: dict[TopicPartition, int] = {}
-    if not originals:
-        found, between = _without_mirrored(forth, found, mirrors)
+    shared = set(positions if writes_originals(forth, back) else homeward_ends(forth.flow, positions))
+    mirrored = _mirrored(forth, back, {place: positions[place] for place in shared}) if shared else {}
+    ranges = divergence.find(positions, log_ends, mirrored)
+    found, between = _of_others(forth, [one for one in ranges if one.partition not in shared])
+    beside = [one for one in ranges if one.partition in shared]
+    if beside:
+        without = brought_by_flows(forth, back)
+        found = tuple(sorted([*found, *divergence.with_records(forth.source, beside, without, timeout_ms)]))
     epochs = epochs or {}
     found = tuple(one._replace(leader_epoch=epochs.get(one.partition, UNDEFINED)) for one in found)
     return Comparison(
@@ -271,6 +268,18 @@ def lost_here(sides: Sides, timeout_ms: int | None = None) -> tuple[LostCopies, 
     return tuple(lost)
 
 
+def _of_others(forth: Sides, ranges: Sequence[Divergent]) -> tuple[tuple[Divergent, ...], dict[TopicPartition, int]]:
+    """What of these no mirror has written, up to the first record of one; and where that is if others wrote behind.
+
+    Of partitions to which the flow back does not write.
+    """
+    if not ranges:
+        return (), {}
+    mirrors = _of_mirrors(forth)
+    found = divergence.with_records(forth.source, ranges, mirrors, forth.flow.admin_timeout_ms)
+    return _without_mirrored(forth, found, mirrors)
+
+
 def _without_mirrored(
     forth: Sides, found: Sequence[Divergent], mirrors: Collection[int]
 ) -> tuple[tuple[Divergent, ...], dict[TopicPartition, int]]:
@@ -293,13 +302,18 @@ def writes_originals(forth: Sides, back: Sides) -> bool:
     return forth.flow.policy.keeps_names or back.flow.brings_home
 
 
+def shares_topics(forth: Sides, back: Sides) -> bool:
+    """Whether the flow back writes to topics that the flow forth reads: these, or copies of which it brings home."""
+    return writes_originals(forth, back) or forth.flow.brings_home
+
+
 def brought_by_flows(forth: Sides, back: Sides) -> frozenset[int]:
     """The producers that have mirrored records back into the very topics.
 
     Raises:
         SparkmirrorError: the cluster that came back cannot be asked.
     """
-    return brought_home(forth) if writes_originals(forth, back) else frozenset()
+    return brought_home(forth) if shares_topics(forth, back) else frozenset()
 
 
 def brought_home(forth: Sides) -> frozenset[int]:

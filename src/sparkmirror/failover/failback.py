@@ -161,7 +161,7 @@ class Failback:
         seen = self._compared(operation)
         self._tell_of(seen.found, operation)
         self._operator.note(**seen.facts, names=names(self._forth, self._back))
-        if comparison.writes_originals(self._forth, self._back):
+        if comparison.shares_topics(self._forth, self._back):
             self._let_in(operation)  # the flow back writes to the very topics
 
     def _compared(self, operation: Operation) -> Comparison:

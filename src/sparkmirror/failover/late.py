@@ -1,7 +1,9 @@
 """Records that came to the source behind what a stopped flow has copied.
 
 Offsets do not tell: where names are kept the flow back writes to the same topics, what it has brought from the target
-and, each time that it takes its partitions over, control records, which nobody reads and no flow copies.
+and, each time that it takes its partitions over, control records, which nobody reads and no flow copies. Where only
+what others wrote to copies goes home, the flow that makes them writes on: there records are counted, however many
+offsets there are.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkmirror.config import Isolation
-from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties.duty import Sides
+from sparkmirror.failover.others import brought, homeward_ends, written
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
@@ -41,15 +43,18 @@ def records_behind(sides: Sides, state: JournalState, ends: Mapping[TopicPartiti
     positions = {place: progress.position for place, progress in state.progress.items()}
     spans = {place: Span(max(starts[place], positions.get(place, 0)), end) for place, end in ends.items()}
     behind = {place: span.end - span.first for place, span in spans.items() if span.end > span.first}
-    known = state.flow
-    brought = frozenset() if known is None else brought_from(sides.source, known.source_id, known.target_id)
-    few = {place: spans[place] for place, count in behind.items() if count <= MOST}
+    if not behind:
+        return {}
+    without, home = brought(sides.source, state.flow), homeward_ends(sides.flow, behind)
+    few = {place: spans[place] for place, count in behind.items() if count <= MOST and place not in home}
     counted = (
-        read_records(sides.source, few, _counted, timeout_ms, Isolation.READ_UNCOMMITTED, brought).complete()
+        read_records(sides.source, few, _counted, timeout_ms, Isolation.READ_UNCOMMITTED, without).complete()
         if few
         else {}
     )
-    exact = {place: sum(counted[place]) if place in counted else count for place, count in behind.items()}
+    of_others = written(sides.source, {place: spans[place] for place in home}, without, timeout_ms, most=MOST)
+    exact = behind | {place: sum(counts) for place, counts in counted.items()}
+    exact |= {place: one.records for place, one in of_others.items()}
     return {place: count for place, count in exact.items() if count}
 
 

@@ -28,7 +28,8 @@ from sparkmirror.events import now_ms
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNASKED, UNSETTLED
+from sparkmirror.failover.others import Written, brought, homeward_ends, position_of, written
+from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNASKED, UNBROUGHT, UNSETTLED, Kind
 from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -43,6 +44,7 @@ from sparkmirror.kafka.groups import (
     list_groups,
 )
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
@@ -90,6 +92,8 @@ class PartitionState:
         found: whether the flow has found it. One that it has not is copied from `position`, its oldest record.
         absent: whether something of it was copied, and the copy does not exist any more.
         doubtful: whether more may have been copied than the position says, see ``doubt``.
+        of_others: of a copy of which only what others wrote goes home, how many such records lie before `end`, as far
+            as that was asked.
     """
 
     partition: TopicPartition
@@ -101,11 +105,15 @@ class PartitionState:
     found: bool = True
     absent: bool = False
     doubtful: bool = False
+    of_others: int | None = None
 
     @property
     def missing(self) -> int:
-        """Source offsets that are known to be missing on the target."""
-        return max(0, self.end - self.position) if self.end != NO_OFFSET and not self.doubtful else 0
+        """Source offsets that are known to be missing on the target; records, where only those of others count."""
+        if self.end == NO_OFFSET or self.doubtful:
+            return 0
+        offsets = max(0, self.end - self.position)
+        return offsets if self.of_others is None else min(offsets, self.of_others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +130,7 @@ class SourceState:
         leaderless: partitions of ``__consumer_offsets`` without a leader, whose groups are not listed.
         silent: of the partitions that the flow copies those whose leader does not answer, or that have none, and why.
         unlisted: why its groups are not known, or "".
+        of_others: of those partitions that are copies what others wrote to them, and the flow had not brought home.
     """
 
     failure: str = ""
@@ -133,6 +142,7 @@ class SourceState:
     leaderless: int = 0
     silent: Mapping[TopicPartition, str] = field(default_factory=dict)
     unlisted: str = ""
+    of_others: Mapping[TopicPartition, Written] = field(default_factory=dict)
 
     @property
     def answers(self) -> bool:
@@ -141,7 +151,7 @@ class SourceState:
 
 
 def partitions(
-    flow: FlowConfig, state: JournalState, source: SourceState, *, by_groups: bool = True
+    flow: FlowConfig, state: JournalState, source: SourceState, *, caught_up: bool = False
 ) -> tuple[PartitionState, ...]:
     """Every partition of the flow, in order: those on record, and those of a source that answers.
 
@@ -149,12 +159,14 @@ def partitions(
         flow: the flow.
         state: its internal topic, read to its end.
         source: asked now.
-        by_groups: whether groups that have read beyond the end that the flow has seen tell of a further one.
+        caught_up: whether an operation has seen that the target has all. Without, groups that have read beyond the end
+            that the flow has seen tell of a further one. With, copies lack nothing: what lies behind the position there
+            was written by the flow that makes them.
     """
-    ends = source.ends
+    ends = {**source.ends, **{place: one.end for place, one in source.of_others.items()}}
     now, policy = now_ms(), policy_for(flow.policy, flow.source.alias)
     point_ms = UNKNOWN_MS if state.life is None else state.life.recovery_ms
-    committed = _read_since(state, point_ms) if by_groups else {}
+    committed = {} if caught_up else _read_since(state, point_ms)
     without = set(topics.left_out(flow, state.progress))
     known = [
         _partition(flow, progress, ends.get(place, NO_OFFSET), committed.get(place, NO_OFFSET), now, point_ms)
@@ -162,6 +174,7 @@ def partitions(
         if not policy.is_heartbeats_topic(place.topic)
     ]
     known = [replace(one, standing="") if one.partition.topic in without else one for one in known]
+    known = [_of_others(flow, one, source.of_others.get(one.partition), caught_up=caught_up) for one in known]
     known += [
         PartitionState(
             partition=place,
@@ -175,6 +188,13 @@ def partitions(
         if place not in state.progress
     ]
     return tuple(sorted(known, key=lambda each: each.partition))
+
+
+def _of_others(flow: FlowConfig, one: PartitionState, found: Written | None, *, caught_up: bool) -> PartitionState:
+    """The same of a copy of which only what others wrote goes home, as far as that is known."""
+    if found is not None:
+        return replace(one, of_others=found.records)
+    return replace(one, of_others=0) if caught_up and topics.is_homeward(flow, one.partition.topic) else one
 
 
 def paused(flow: FlowConfig, state: JournalState) -> list[str]:
@@ -235,26 +255,22 @@ def _partition(
     )
 
 
-def source(sides: Sides, *, homeward: bool = False) -> SourceState:
+def source(sides: Sides) -> SourceState:
     """Asks the source, twice, to see whether it takes records; each question has a short deadline.
 
     It is gone where no broker answers, or no leader of a partition that the flow copies.
-
-    Args:
-        sides: the flow and its clusters.
-        homeward: as for `source_ends`.
     """
     try:
         check_source(sides)
     except LinkError as failure:
         with _by_another_broker(sides) as asked:
-            return SourceState(failure=str(failure)) if asked is None else _source(asked, homeward=homeward)
+            return SourceState(failure=str(failure)) if asked is None else _source(asked)
     except SparkmirrorError as failure:
         return SourceState(failure=str(failure))
-    return _source(sides, homeward=homeward)
+    return _source(sides)
 
 
-def _source(sides: Sides, *, homeward: bool) -> SourceState:
+def _source(sides: Sides) -> SourceState:
     timeout_ms = min(ASK_MS, sides.flow.admin_timeout_ms)
 
     def ends(places: Collection[TopicPartition], isolation: Isolation) -> Results[TopicPartition, int]:
@@ -263,7 +279,7 @@ def _source(sides: Sides, *, homeward: bool) -> SourceState:
 
     try:
         check_source(sides)
-        asked = ends(_copied(sides, homeward=homeward, timeout_ms=timeout_ms), sides.flow.isolation)
+        asked = ends(_copied(sides, timeout_ms), sides.flow.isolation)
     except SparkmirrorError as failure:
         return SourceState(failure=str(failure))
     if asked.failed and not asked.found:
@@ -278,16 +294,50 @@ def _source(sides: Sides, *, homeward: bool) -> SourceState:
         unlisted = str(failure)
     time.sleep(PRODUCING_SECONDS)
     later = ends(high, Isolation.READ_UNCOMMITTED).found
+    known = {place: end for place, end in asked.found.items() if place in starts}
     return SourceState(
-        ends={place: end for place, end in asked.found.items() if place in starts},
+        ends=known,
         starts=starts,
-        produced=sum(max(0, later[place] - high[place]) for place in later),
+        produced=sum(_grown(sides, high, later).values()),
+        of_others=_others_to_bring(sides, starts, known),
         listed=tuple(listed.values()),
         untranslated=others,
         leaderless=len(listed.leaderless),
         silent={place: str(why) for place, why in asked.failed.items()},
         unlisted=unlisted,
     )
+
+
+def _grown(
+    sides: Sides, high: Mapping[TopicPartition, int], later: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """By how much logs have grown; of copies that are brought home only what others wrote counts."""
+    grown = {place: max(0, end - high[place]) for place, end in later.items()}
+    spans = {place: Span(high[place], end) for place, end in homeward_ends(sides.flow, later).items() if grown[place]}
+    return grown | {place: one.records for place, one in _written(sides, spans, Isolation.READ_UNCOMMITTED).items()}
+
+
+def _others_to_bring(
+    sides: Sides, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Written]:
+    """What others wrote to copies behind the flow's positions, as readers see it."""
+    spans = {
+        place: Span(min(end, max(starts[place], position_of(sides, place))), end)
+        for place, end in homeward_ends(sides.flow, ends).items()
+    }
+    return _written(sides, spans, sides.flow.isolation)
+
+
+def _written(sides: Sides, spans: Mapping[TopicPartition, Span], isolation: Isolation) -> dict[TopicPartition, Written]:
+    """What others wrote; counted by offsets where that cannot be read, so that nothing of it seems not to be there."""
+    if not spans:
+        return {}
+    state, timeout_ms = _state(sides), min(ASK_MS, sides.flow.admin_timeout_ms)
+    try:
+        without = brought(sides.source, None if state is None else state.flow)
+        return written(sides.source, spans, without, timeout_ms, isolation=isolation, seconds=ASK_MS / 1000)
+    except SparkmirrorError:
+        return {place: Written(span.end, span.end - span.first) for place, span in spans.items()}
 
 
 @contextmanager
@@ -363,42 +413,40 @@ def check_source(sides: Sides) -> None:
         )
 
 
-def source_ends(
-    sides: Sides, *, committed: bool, homeward: bool = False, timeout_ms: int | None = None
-) -> dict[TopicPartition, int]:
-    """The ends of all partitions that the flow copies.
+def source_ends(sides: Sides, *, committed: bool, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
+    """The ends of all partitions that the flow copies, and of copies that it has begun with for what others wrote.
+
+    Only when the flow forth is stopped do the latter come to rest, see ``others``.
 
     Args:
         sides: the flow and its clusters.
         committed: as the flow's readers see them; else with what open transactions have written.
-        homeward: also those of copies that the flow has begun with for what others wrote to them. Only when the flow
-            forth is stopped do they come to rest.
         timeout_ms: of each question; as the flow is configured without.
 
     Raises:
         SparkmirrorError: the source cannot be asked.
     """
     timeout_ms = sides.flow.admin_timeout_ms if timeout_ms is None else timeout_ms
-    places = _copied(sides, homeward=homeward, timeout_ms=timeout_ms)
+    places = _copied(sides, timeout_ms)
     isolation = sides.flow.isolation if committed else Isolation.READ_UNCOMMITTED
     return admin.list_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 
 
-def found_ends(sides: Sides, *, homeward: bool, timeout_ms: int) -> Results[TopicPartition, int]:
+def found_ends(sides: Sides, timeout_ms: int) -> Results[TopicPartition, int]:
     """The same with what open transactions have written, as far as leaders answer; the arguments are the same.
 
     Raises:
         SparkmirrorError: the source cannot be asked at all.
     """
-    places, isolation = _copied(sides, homeward=homeward, timeout_ms=timeout_ms), Isolation.READ_UNCOMMITTED
+    places, isolation = _copied(sides, timeout_ms), Isolation.READ_UNCOMMITTED
     return admin.find_offsets(sides.source, places, OffsetSpec.LATEST, isolation=isolation, timeout_ms=timeout_ms)
 
 
-def _copied(sides: Sides, *, homeward: bool, timeout_ms: int) -> list[TopicPartition]:
+def _copied(sides: Sides, timeout_ms: int) -> list[TopicPartition]:
     """The partitions that the flow copies; the arguments are those of `source_ends`."""
     flow, listed = sides.flow, admin.list_topics(sides.source, timeout_ms=timeout_ms)
-    begun = sides.progress if homeward else {}
-    return [place for place in topics.places(flow, listed, begun) if not topics.is_heartbeats(flow, place.topic)]
+    places = topics.places(flow, listed, sides.progress)
+    return [place for place in places if not topics.is_heartbeats(flow, place.topic)]
 
 
 def chosen_groups(sides: Sides, timeout_ms: int | None = None, *, complete: bool = False) -> GroupList:
@@ -492,7 +540,15 @@ def what_is_left(
     return absent, dict(admin.find_offsets(cluster, there, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found)
 
 
-def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, back: Moved | None = None) -> Sight:
+def sight(
+    sides: Sides,
+    maps: KnownMaps,
+    operation: Operation | None = None,
+    back: Moved | None = None,
+    *,
+    kind: Kind | None = None,
+    unbrought: Collection[TopicPartition] = (),
+) -> Sight:
     """What is on record of the source's groups, and how they stand on the target.
 
     Args:
@@ -500,6 +556,8 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         maps: of the flow.
         operation: that moves them, or has moved them.
         back: when operations of the flow back have moved groups to the source, as far as it is not on record here.
+        kind: of an operation that is planned.
+        unbrought: copies of which it is known when it is planned that nothing brings what others wrote to them.
 
     Raises:
         SparkmirrorError: the target cannot be asked.
@@ -546,6 +604,8 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
         parted={place: one.offset for place, one in changed.parted.items()},
         outdated=_outdated(state),
         unsettled=unsettled_in(operation),
+        unbrought=frozenset(unbrought) | unbrought_in(operation),
+        homeward=frozenset(_homeward(sides, places)) if _goes_by_the_record(kind, operation) else frozenset(),
         unsure=unsure_in(operation),
         tried=places_in(operation),
         earlier=earlier_in(operation),
@@ -554,6 +614,15 @@ def sight(sides: Sides, maps: KnownMaps, operation: Operation | None = None, bac
             (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost
         ),
     )
+
+
+def _homeward(sides: Sides, places: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
+    return (place for place in places if topics.is_homeward(sides.flow, place.topic))
+
+
+def _goes_by_the_record(kind: Kind | None, operation: Operation | None) -> bool:
+    """Whether nobody waits until the target has all; where no operation is named, groups are only looked at."""
+    return kind is Kind.FAILOVER if operation is None else operation.kind == Kind.FAILOVER.value
 
 
 def _passed(
@@ -635,6 +704,12 @@ def unsettled_in(operation: Operation | None) -> frozenset[TopicPartition]:
     """The partitions of the source of which an operation could not find out how far they are copied."""
     rows = () if operation is None else operation.facts.get(UNSETTLED, ())
     return frozenset(TopicPartition(topic, number) for topic, number, _ in rows)
+
+
+def unbrought_in(operation: Operation | None) -> frozenset[TopicPartition]:
+    """The copies that others have written to, and of which an operation has seen that nothing brings that."""
+    rows = () if operation is None else operation.facts.get(UNBROUGHT, ())
+    return frozenset(TopicPartition(topic, number) for topic, number in rows)
 
 
 def moved_while_held(

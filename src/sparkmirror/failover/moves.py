@@ -100,6 +100,8 @@ class Sight:
         tried: places that it was about to change when it was broken off, of groups that it has moved in part.
         unsettled: source partitions of which more may have been copied than is on record, since the target's log could
             not be read.
+        homeward: copies of which only what others wrote goes home, where nobody has waited for that.
+        unbrought: copies that others have written to, and of which nothing brings that to the target.
     """
 
     offsets: Mapping[str, Offsets]
@@ -122,6 +124,8 @@ class Sight:
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     absent: frozenset[TopicPartition] = frozenset()
     unsettled: frozenset[TopicPartition] = frozenset()
+    homeward: frozenset[TopicPartition] = frozenset()
+    unbrought: frozenset[TopicPartition] = frozenset()
     unsure: Unsure = frozenset()
     tried: Open = field(default_factory=lambda: NONE_OPEN)
     earlier: Earlier = NOTHING_EARLIER
@@ -660,8 +664,19 @@ def with_again(place: MovedPlace, group: str, earlier: Earlier) -> MovedPlace:
 
 
 def _as_it_is_known(sight: Sight, group: str, place: MovedPlace) -> MovedPlace:
-    known = with_lost(with_again(place, group, sight.earlier), group, sight.lost)
+    known = with_lost(with_again(_with_others(sight, place), group, sight.earlier), group, sight.lost)
     return with_unasked(known) if group in sight.unasked else known
+
+
+def _with_others(sight: Sight, place: MovedPlace) -> MovedPlace:
+    """The same; not exact where what others wrote to a copy before the place of a group may not be home."""
+    if place.target is None or place.offset == NO_OFFSET or place.used or place.passed:
+        return place
+    if place.partition in sight.unbrought:
+        return replace(place, exact=False, text=f"{place.text}; what others wrote here is not brought there")
+    if place.partition in sight.homeward and (place.ahead or place.partition not in sight.maps):
+        return replace(place, exact=False, text=f"{place.text}; what others wrote before it may not be home")
+    return place
 
 
 def with_unasked(place: MovedPlace) -> MovedPlace:

@@ -38,6 +38,7 @@ from sparkmirror.failover import (
     old_groups,
     own_topics,
     plan,
+    unbrought,
 )
 from sparkmirror.failover.broken_off import cause, told_of
 from sparkmirror.failover.changes import Changes, changes
@@ -46,6 +47,7 @@ from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_
 from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
+from sparkmirror.failover.others import Others
 from sparkmirror.failover.states import (
     AGAIN,
     APART,
@@ -60,6 +62,7 @@ from sparkmirror.failover.states import (
     TORN,
     TRIED,
     UNASKED,
+    UNBROUGHT,
     UNSETTLED,
     UNSURE,
     UNTOLD,
@@ -172,8 +175,9 @@ class Procedure:
         file: the configuration file, for messages.
         operator: who has the operation.
         tell: is given what is being done.
-        homeward: whether what others wrote to copies has to be on the target too; the flow forth is stopped then.
-        unbegun: gives the copies of which the flow is to bring that, and has not begun to.
+        homeward: whether groups go back to where they came from; the flow forth is stopped then.
+        unbegun: gives the copies of which the flow is to bring what others wrote, and has not begun to.
+        wanting: gives those of which nothing brings that, though it is to be brought.
     """
 
     def __init__(
@@ -185,6 +189,7 @@ class Procedure:
         *,
         homeward: bool = False,
         unbegun: Callable[[], Sequence[TopicPartition]] = tuple,
+        wanting: Callable[[], Sequence[TopicPartition]] = tuple,
     ) -> None:
         assert sides.store is not None  # a flow that was never started has no operation
         self._sides = sides
@@ -192,7 +197,8 @@ class Procedure:
         self._file = file
         self._operator = operator
         self._tell = tell
-        self._homeward, self._unbegun = homeward, unbegun
+        self._homeward, self._unbegun, self._wanting = homeward, unbegun, wanting
+        self._others = Others(sides)
         self._ordered: set[str] = set()
         self._maps = KnownMaps(sides)
         self._timeout_ms = sides.flow.admin_timeout_ms
@@ -234,11 +240,11 @@ class Procedure:
             denied = len(self._newest.facts.get(FENCE, []))
             self._tell(f"writing to {denied} topics is denied to everybody on {self._sides.source.alias}")
         deadline = time.monotonic() + options.timeout_s
-        ends = self._ends(committed=False)
+        ends = self._written()
         still_since = time.monotonic()
         while time.monotonic() - still_since < options.idle_s:
             time.sleep(min(ASK_SECONDS, options.idle_s))
-            now = self._ends(committed=False)
+            now = self._written()
             if now != ends:
                 busy = sorted(place for place in now if now[place] != ends.get(place))
                 self._tell(f"{len(busy)} partitions are still written to, {busy[0]} among them")
@@ -304,7 +310,7 @@ class Procedure:
             line = self._line(left.records, left.partitions, left.trouble, open_ones)
             if left.partitions:
                 line += self._undiscovered(ends)
-            line = line or self._said_of_unbegun() or self._said_of_lost() or self._said_of_changes(ends)
+            line = line or self._said_of_unbegun() or self._said_of_lost() or self._said_of_changes()
             if not line:
                 before, (ends, high) = (ends, high), self._both_ends()
                 if before == (ends, high):
@@ -371,12 +377,12 @@ class Procedure:
             f"{flow.name} has not begun with what others wrote to {which}, and is told to look now: its log says more"
         )
 
-    def _said_of_changes(self, ends: Mapping[TopicPartition, int]) -> str:
+    def _said_of_changes(self) -> str:
         """Of logs that are not those that were copied: the flow has to find that first, and then copies what is there.
 
         How far the source's logs go is no proof of what the target has while they are others.
         """
-        changed, flow = changes(self._sides, ends), self._sides.flow
+        changed, flow = changes(self._sides, self._ends(committed=True)), self._sides.flow
         source = flow.source.alias
         if changed.recreated:
             which = self._discovered(sorted(changed.recreated))
@@ -402,10 +408,19 @@ class Procedure:
         return f"topic {names[0]}{more}"
 
     def _both_ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        return self._ends(committed=True), self._ends(committed=False)
+        """Up to where readers get, and up to where anything was written; of copies what others wrote counts."""
+        committed, high = self._ends(committed=True), self._written()
+        return {place: min(end, high.get(place, end)) for place, end in committed.items()}, high
+
+    def _written(self) -> dict[TopicPartition, int]:
+        """Up to where anything was written to the source, of copies by others than the flow that makes them."""
+        high = self._ends(committed=False)
+        if self._homeward:  # the flow that makes the copies is stopped
+            return high
+        return high | {place: one.end for place, one in self._others.look(high).items()}
 
     def _ends(self, *, committed: bool) -> dict[TopicPartition, int]:
-        return look.source_ends(self._sides, committed=committed, homeward=self._homeward)
+        return look.source_ends(self._sides, committed=committed)
 
     def _idle(self, operation: Operation) -> None:
         """Waits until no group has members on the source: what they would still commit there would be read again."""
@@ -537,6 +552,12 @@ class Procedure:
                 f"{max(late, key=late.__getitem__)}: stop their producers, take the operation back with --abandon, and "
                 "begin it again"
             )
+        if unbegun := self._unbegun():
+            raise SparkmirrorError(
+                f"others have written to {unbegun[0]} while the flow was being stopped or since, and "
+                f"{self._sides.flow.name} has not begun to bring that home: stop their producers, take the operation "
+                "back with --abandon, and begin it again"
+            )
 
     def check_members(self) -> None:
         """The operation may have stood still since groups had left the source.
@@ -555,6 +576,7 @@ class Procedure:
     def _left(self, ends: Mapping[TopicPartition, int]) -> Left:
         """What is missing on the target, of what the source has up to these offsets."""
         starts = admin.list_offsets(self._sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=self._timeout_ms)
+        starts |= self._others.starts(ends)
         ranges = {place: (starts[place], end) for place, end in ends.items()}
         return outstanding(str(self._sides.flow.name), ranges, self._store.state)
 
@@ -568,6 +590,7 @@ class Procedure:
             self.deny_again()
             self.check_members()
             self._check_ends()
+            self._operator.note(**{UNBROUGHT: [list(place) for place in self._wanting()]})
             self.remember_groups()
         elif operation.kind == Kind.SWITCHOVER.value or operation.facts.get("answers"):
             with look.answering(self._sides) as sides:  # a source that still answers knows better than the record
@@ -597,7 +620,7 @@ class Procedure:
         """Notes whether the source's logs are still those that were copied; gives of which that is not known."""
         source = self._aliases[0]
         try:
-            ends = look.found_ends(sides, homeward=self._homeward, timeout_ms=look.ASK_MS)
+            ends = look.found_ends(sides, look.ASK_MS)
             facts = changes(sides, ends.found, look.ASK_MS).facts
         except SparkmirrorError as failure:
             yield f"whether the logs of {source} are still those that were copied is not known: {failure}"
@@ -775,6 +798,7 @@ class Procedure:
         seen = (
             *operation.facts.get(UNTOLD, ()),
             *Changes.of(operation.facts).troubles(operation.source, operation.target),
+            *unbrought.troubles(look.unbrought_in(operation), operation.source, operation.target),
         )
         passed, decided = self._again_where_something_is_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)

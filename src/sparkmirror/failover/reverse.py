@@ -62,7 +62,7 @@ def _opened(forth: FlowConfig, back: FlowConfig, file: str, tell: Callable[[str]
         if state is not None:
             check_same(sides)
         newest = None if state is None else state.ledger.operation
-        if forth.policy.keeps_names and newest is not None and newest.facts.get(FENCE):
+        if forth.tells_writers and newest is not None and newest.facts.get(FENCE):
             assert sides.store is not None  # it has a record
             with operating(forth, sides.store, tell) as operator:
                 Procedure(sides, file, operator, tell).allow(newest)

@@ -103,6 +103,11 @@ TORN = "torn"
 partition, and from which target offset on. Where the flow back stood behind that, it has seen what is gone."""
 
 
+UNBROUGHT = "unbrought"
+"""The fact that has the copies that others have written to, where that is not brought to the cluster that groups go to
+though it is to be brought."""
+
+
 UNSETTLED = "unsettled"
 """The fact that has the partitions of the source of which nobody could find out how far they are copied, and why."""
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.duties.duty import Sides
-from sparkmirror.duties.flow_back import placed_in
+from sparkmirror.duties.flow_back import FlowBackRecord, placed_in
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, with_lost
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
@@ -81,7 +81,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import fetch_offsets
 from sparkmirror.kafka.liveness import HEARTBEAT_SECONDS, SILENT_SECONDS
 from sparkmirror.kafka.store import Store
-from sparkmirror.model import FlowName
+from sparkmirror.model import FlowName, TopicPartition
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.group_records import GroupLeft
 from sparkmirror.offsets.ledger import Operation
@@ -171,6 +171,7 @@ class Desk:
         assert sides.store is not None  # it was started
         self._sides = sides
         self._flow_back = back
+        self._makes_copies = FlowBackRecord(sides)
         self._store: Store = sides.store
         self._file = file
         self._planned: Standing | None = None
@@ -204,11 +205,12 @@ class Desk:
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
             asked = beside.submit(_ask_the_source, self._sides)
             maps = KnownMaps(self._sides)
-            sight = look.sight(self._sides, maps)
+            sight = look.sight(self._sides, maps, kind=kind)
             source, back = asked.result()
         self._planned_back = None if back is None else standing(back)
-        if moved := _moved_back(self._store.state, back):
-            sight = look.sight(self._sides, maps, back=moved)
+        others, young = self._left_there() if source.answers and kind is Kind.SWITCHOVER else ((), ())
+        if (moved := _moved_back(self._store.state, back)) or others:
+            sight = look.sight(self._sides, maps, back=moved, kind=kind, unbrought=others)
         # What was copied up to the ends that were asked for is not missing; a failover depends on no driver.
         state_of_flow = observed(self._store, HEARTBEAT_SECONDS if kind is Kind.FAILOVER else SILENT_SECONDS)
         state = self._store.state
@@ -234,6 +236,8 @@ class Desk:
                 *_changed(self._sides, source),
                 *(_denied(self._sides, source, state, flow.name, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
+                *((_left_behind(flow.name.back, flow, [str(place) for place in others]),) if others else ()),
+                *((_not_begun(flow.name, [str(place) for place in young]),) if young else ()),
                 *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
                 *plan.unseen_losses(flow.name, state.groups_seen),
@@ -538,7 +542,7 @@ class Desk:
             operation=operation,
             partitions=look.with_absent(
                 self._sides,
-                look.partitions(self._sides.flow, self._store.state, NOT_ASKED, by_groups=not _caught_up(operation)),
+                look.partitions(self._sides.flow, self._store.state, NOT_ASKED, caught_up=_caught_up(operation)),
             ),
             moves=moves.decide(sight),
         )
@@ -549,7 +553,25 @@ class Desk:
         tell: Tell,
         directory: str = "",  # noqa: ARG002 - what is put aside is a failback's
     ) -> Callable[[Step, Operation], None]:
-        return Procedure(self._sides, self._file, operator, tell).do
+        procedure = Procedure(self._sides, self._file, operator, tell, unbegun=self._unbegun, wanting=self._wanting)
+        return procedure.do
+
+    def _unbegun(self) -> tuple[TopicPartition, ...]:
+        forth = self._copies_made()
+        return () if forth is None else unbrought.unbegun(forth, self._sides)
+
+    def _wanting(self) -> tuple[TopicPartition, ...]:
+        forth = self._copies_made()
+        return () if forth is None else unbrought.wanting(forth, self._sides)
+
+    def _left_there(self) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+        """The copies that others wrote to and of which nothing brings that, and those that the flow has not found."""
+        wanting, young = self._wanting(), self._unbegun()
+        return tuple(place for place in wanting if place not in young), young
+
+    def _copies_made(self) -> Sides | None:
+        """The flow that makes the copies of which the flow brings home what others wrote, as far as it is on record."""
+        return self._makes_copies.sides() if self._sides.flow.brings_home else None
 
     def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
         """What an operation before has denied on the flow's source, and nobody has allowed again; and what was."""
@@ -590,7 +612,7 @@ class BackDesk(Desk):
         assert self._back.store is not None
         self._back.store.follow()
         self._check_not_there()
-        source = look.source(self._back, homeward=True)
+        source = look.source(self._back)
         ends = comparison.ends(self._sides)
         stable = comparison.stable(self._sides, ends)
         seen = comparison.compare(self._sides, self._back, stable)
@@ -630,7 +652,7 @@ class BackDesk(Desk):
                 *narrowed.before(back, state),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
-                *((_left_behind(forth, back, [str(place) for place in sorted(others)]),) if others else ()),
+                *((_left_behind(forth.name, back, [str(place) for place in sorted(others)]),) if others else ()),
                 *_denied(self._back, source, self._store.state, forth.name, self._file),
                 *_shut_out_still(forth, self._store.state, self._file),
             ),
@@ -648,7 +670,7 @@ class BackDesk(Desk):
             return Report(flow=self._back.flow, operation=operation, partitions=(), moves=())
         assert self._back.store is not None
         self._back.store.follow()
-        known = look.partitions(self._back.flow, self._back.store.state, NOT_ASKED, by_groups=not _caught_up(operation))
+        known = look.partitions(self._back.flow, self._back.store.state, NOT_ASKED, caught_up=_caught_up(operation))
         decided = failback.decided(self._sides, self._back, Comparison.of(operation.facts), operation, settled=True)
         if Step[operation.step] is Step.DONE:
             decided = moves.as_they_stand(decided, look.not_moved(operation))
@@ -782,7 +804,7 @@ def _changed(sides: Sides, source: look.SourceState) -> tuple[str, ...]:
 
 
 def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:
-    if options.fence is not Fence.ACL or not flow.policy.keeps_names:
+    if options.fence is not Fence.ACL or not flow.tells_writers:
         return ()
     denied = f"while everybody is denied to write to {flow.source.alias}, {flow.name.back} cannot either"
     release = f"sparkmirror release {quote(file)} --flow '{flow.name}' --fence-only"
@@ -790,9 +812,9 @@ def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:
 
 
 def _shut_out_still(forth: FlowConfig, state: JournalState, file: str) -> tuple[str, ...]:
-    """Where names are kept, what an operation has denied on the cluster that came back keeps the flow back out too."""
+    """What an operation has denied on the cluster that came back keeps the flow back out of topics that it shares."""
     newest = state.ledger.operation
-    if newest is None or not newest.facts.get(at_home(newest)) or not forth.policy.keeps_names:
+    if newest is None or not newest.facts.get(at_home(newest)) or not forth.tells_writers:
         return ()
     release = f"sparkmirror release {quote(file)} --flow '{forth.name}' --fence-only"
     return (
@@ -862,8 +884,13 @@ def _elsewhere(flow: str, state: JournalState) -> tuple[str, ...]:
     )
 
 
-def _left_behind(forth: FlowConfig, back: FlowConfig, others: Sequence[str]) -> str:
-    said = f"others wrote to copies of {forth.name}, and no flow brings that back: {plan.some(others)}"
+def _not_begun(flow: FlowName, places: Sequence[str]) -> str:
+    said = f"{flow} has not begun with what others wrote to copies: {plan.some(places)}"
+    return f"{said} (it is told to look before that is waited for)"
+
+
+def _left_behind(forth: FlowName, back: FlowConfig, others: Sequence[str]) -> str:
+    said = f"others wrote to copies of {forth}, and no flow brings that back: {plan.some(others)}"
     if back.brings_home:
         return f"{said} (the log of {back.name} says why; sparkmirror explain tells of one topic)"
     return f"{said} ({back.name}.homeward.enabled = true has it brought home)"

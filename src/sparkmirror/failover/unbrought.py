@@ -52,6 +52,21 @@ def wanting(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     return tuple(place for place in left if place.topic in names)
 
 
+def troubles(places: Iterable[TopicPartition], here: str, there: str) -> tuple[str, ...]:
+    """What is told of them, a line for each.
+
+    Args:
+        places: partitions of copies.
+        here: the cluster that has the copies.
+        there: the one that the flow back writes to.
+    """
+    return tuple(
+        f"{place}: what others have written on {here} to this copy has not been brought to {there}: no group has an "
+        "exact place in it"
+        for place in places
+    )
+
+
 def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     """Those that the flow back brings as soon as it has looked for topics, in order; not where there is no original.
 
