@@ -19,6 +19,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.orders import TopicOrder
 from sparkmirror.offsets.records import FLOW as FLOW_ITSELF
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Happened, Life, Progress, Record, Stopped
 from sparkmirror.offsets.state import state_of
@@ -179,6 +180,31 @@ def test_the_recovery_point_is_as_old_as_the_driver_told_last_and_grows(
     assert (flow.rpo_limit_ms, flow.rpo_passed) == (None, None)
     later = told(FLOW, state_of([RECORD, life, PROGRESS]), now_ms=NOW_MS + 1_000)
     assert expected[0] is None or later.rpo_ms == max(0, NOW_MS + 1_000 - life.recovery_ms)
+
+
+LEVEL = replace(PROGRESS, position=1_250)
+PAUSED = TopicOrder(topic="orders", by="me", time_ms=NOW_MS - 9)
+
+
+@pytest.mark.parametrize(
+    ("records", "noted"),
+    [
+        ((TOLD, LEVEL), True),
+        ((TOLD, LEVEL, replace(LEVEL, partition=TopicPartition("orders", 4))), True),
+        ((TOLD, PROGRESS), False),
+        ((replace(TOLD, recovery_ms=NOW_MS - 30_000), LEVEL), False),
+        ((replace(TOLD, time_ms=NOW_MS - 60_000), LEVEL), False),
+        ((replace(TOLD, state="stopped"), LEVEL), False),
+        ((TOLD, replace(LEVEL, error="may not")), False),
+        ((TOLD, LEVEL, PAUSED), False),
+        ((LIFE, LEVEL), False),
+    ],
+    ids=["level", "one of two", "behind", "lately", "a dead driver", "stopped", "stands still", "paused", "not known"],
+)
+def test_a_lag_of_nothing_that_the_source_has_not_confirmed_for_long_is_told(records: tuple[Record, ...], noted: bool):
+    told = [event.text for event in status(RECORD, *records).events if "the lag shown is as of then" in event.text]
+    assert len(told) == noted
+    assert not noted or told[0].startswith("cluster A has not said for 65 s where orders-3 ends: ")
 
 
 PASSED = Happened(partition=FLOW_ITSELF, event=Event(kind=Kind.RPO_PASSED, text="too old", time_ms=NOW_MS - 9))

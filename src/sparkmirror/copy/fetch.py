@@ -77,6 +77,11 @@ class Fetcher:
         """Of a Fetch, and of what waits behind one on its connection."""
         return self._limits.max_wait_ms + self._cluster.settings.request_timeout_ms
 
+    @property
+    def max_wait_ms(self) -> int:
+        """How long a broker that has no news waits with its answer."""
+        return self._limits.max_wait_ms
+
     def update(self, partition: PartitionCopy) -> None:
         """Fetches, or stops fetching, as the partition's state says; whoever changes that state calls it.
 

@@ -35,6 +35,7 @@ from sparkmirror.copy.orders import Orders
 from sparkmirror.copy.partition import PartitionCopy
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.copy.receipt import Receipt, receipts
+from sparkmirror.copy.source_ends import SourceEnds
 from sparkmirror.copy.topic_id_check import TopicIdCheck
 from sparkmirror.copy.watch import Watch
 from sparkmirror.errors import SparkmirrorError
@@ -71,6 +72,8 @@ class Lane:
         )
         self.load.on_stop = self.fetcher.update
         self.followers = Followers(source, self.fetcher, self.partitions, config.isolation, plan.shift)
+        self._asking = Cluster(source.alias, source.settings, role=f"{plan.shift}-ends", loop=source.loop)
+        self.source_ends = SourceEnds(self._asking, self.fetcher, self.partitions, config.isolation)
         self.lease = Lease()
         target.batches_only_while(lambda: self.lease.holds)
         self.appender = Appender(target, self.signal.set, self.lease)
@@ -94,6 +97,7 @@ class Lane:
             self.watch.stop()
             self.watch.fall_silent()
             self._control.close()
+            self._asking.close()
 
     async def _copy(self) -> tuple[Receipt, ...]:
         try:

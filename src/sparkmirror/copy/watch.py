@@ -102,6 +102,7 @@ class Watch:
         self._repeat(self._look_at_the_target, TARGET_SECONDS)
         self._repeat(self._look_at_the_source, SOURCE_SECONDS)
         self._repeat(self._lane.followers.ask_for_ends, EVERY_SECONDS)
+        self._repeat(self._lane.source_ends.ask, EVERY_SECONDS)
 
     def give_signs(self) -> None:
         """Says from here on that the lane lives, the first time at once; ends with `fall_silent`."""

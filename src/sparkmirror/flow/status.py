@@ -35,6 +35,9 @@ CLOCKS_MS = 2_000
 FRESH_MS = 5_000
 """Rates older than this say nothing about now."""
 
+ANSWERED_MS = 30_000
+"""Lag that the source has confirmed within this is as good as of now."""
+
 ASK_MS = 15_000
 AT_ONCE = 16
 
@@ -176,7 +179,7 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int, alive: bool | No
         dead_letters=_sum([one.dead_letters for one in partitions]),
         loop_filtered=_sum([one.loop_filtered for one in partitions]),
         partitions=partitions,
-        events=_events(known),
+        events=(*_events(known), *(_unanswered(flow, known, age) if alive else ())),
         duties=tuple(known.duties[key] for key in sorted(known.duties)),
     )
 
@@ -186,6 +189,30 @@ def _is_passed(limit_ms: int | None, age: int | None, known: JournalState) -> bo
     if limit_ms is None:
         return None
     return is_passed(known.events) if age is None else age > limit_ms
+
+
+def _unanswered(flow: FlowConfig, known: JournalState, age_ms: int | None) -> tuple[EventStatus, ...]:
+    """Says that a lag of nothing is not one of now, where the source has not said for long where its log ends.
+
+    A copy that is level is as old as the last answer of the source, see ``offsets.recovery``.
+    """
+    life = known.life
+    if life is None or life.state in OVER or age_ms is None or age_ms <= ANSWERED_MS:
+        return ()
+    paused = {order.topic for order in known.paused.values()}
+    level = (
+        place
+        for place, progress in known.progress.items()
+        if str(place) == life.behind and progress.position >= progress.end >= 0
+        if not progress.error and place.topic not in paused
+    )
+    return tuple(
+        _note(
+            f"cluster {flow.source.alias} has not said for {age_ms // 1000} s where {place} ends: the lag shown is as "
+            f"of then. See whether cluster {flow.source.alias} answers, and what the log of the flow's driver says"
+        )
+        for place in level
+    )
 
 
 def state_of(known: JournalState, *, alive: bool) -> str:
