@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from sparkmirror.config import ClientSettings, DeadLetters, Endpoint, FlowConfig
 from sparkmirror.duties.deletions import Keep, Observed, TopicDeletions, decide
@@ -20,6 +21,7 @@ from sparkmirror.kafka.admin import NewTopic, TopicDescription
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.store import Store
+from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import Alias, FlowName, TopicPartition, Writer
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.duty_records import OccupiedTopic
@@ -88,6 +90,10 @@ def test_a_copy_of_unknown_id_goes_by_its_name() -> None:
         (replace(ORDERS, target={"A.orders": _topic(internal=True)}), "it is an internal topic"),
         (replace(ORDERS, flow=replace(FLOW, dead_letters=DeadLetters(topic="A.orders"))), "dead letters"),
         (replace(ORDERS, held_before=frozenset({"A.orders"})), "it held records of others when the flow began to copy"),
+        (
+            replace(ORDERS, written_since={"A.orders": "it holds some"}),
+            "it holds some; delete it yourself where nobody",
+        ),
     ],
 )
 def test_what_speaks_against_a_deletion_is_told(observed: Observed, reason: str) -> None:
@@ -290,3 +296,30 @@ def test_a_topic_that_held_records_of_others_stays_unless_the_file_says_that_it_
     assert f"topic DA.{before}  not deleted: it held records of others when the flow began to copy {before}" in told
     assert rounds == [[], [told, *rounds[1][1:]], []]
     assert site.copies(*names) == [before]
+
+
+def _write(cluster: LabCluster, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=0)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.kafka
+def test_a_copy_to_which_others_have_written_since_stays_and_is_told_once(
+    site: Site, topic: Callable[..., str], cluster_b: LabCluster
+) -> None:
+    used, ours, other = (topic(name) for name in ("used", "ours", "other"))
+    site.create(site.source, other)
+    site.create(site.target, *(f"DA.{name}" for name in (used, ours)))
+    site.copied(used, ours)
+    _write(cluster_b, f"DA.{used}", 3)
+    duty = site.duty()
+    rounds = [_round(duty) for _ in range(3)]
+    (told,) = (line for line in rounds[1] if line.startswith("!"))
+    assert (
+        f"topic DA.{used}  not deleted: it holds records that the flow has not written, the first at offset 0 of "
+        f"DA.{used}-0; delete it yourself" in told
+    )
+    assert rounds == [[], [told, f"- DB: topic DA.{ours}  deleted: its source topic {ours} is gone"], []]
+    assert site.copies(used, ours) == [used]

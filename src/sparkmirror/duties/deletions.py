@@ -7,7 +7,8 @@ Deleting cannot be undone, so the source's word alone is not enough. A copy is d
       of the very name, since a list leaves out what this user may not see;
     * the source lists other topics than internal ones, and is the cluster that was copied from;
     * the copy is the topic that was written, by its id, and no internal topic, and nothing else is copied there;
-    * it held no records of others when the flow began to copy to it, or the file says that it is the copy all the same.
+    * it held no records of others when the flow began to copy to it, or the file says that it is the copy all the same;
+    * it holds none that others have written to it since, such as applications after a switchover.
 
 Invariants: `decide` is pure; what is not known for sure deletes nothing; nothing is deleted on the source, ever.
 
@@ -18,12 +19,13 @@ source creates again is found like any new one, and copied from its beginning.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.notes import Notes
 from sparkmirror.duties.own_copies import copied_topics, held_before
+from sparkmirror.duties.records_of_others import with_records_of_others
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka import admin
@@ -49,6 +51,7 @@ class Observed:
         gone: those of ``copied`` that it says it has not.
         target: the copies of those, where they exist.
         held_before: those of the copies that held records of others when the flow began to copy to them.
+        written_since: why one of the copies of topics that were gone before, too, has records of others now, or may.
     """
 
     flow: FlowConfig
@@ -59,6 +62,7 @@ class Observed:
     gone: frozenset[str]
     target: Mapping[str, TopicDescription]
     held_before: frozenset[str] = frozenset()
+    written_since: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def doubt(self) -> str:
@@ -132,7 +136,7 @@ class TopicDeletions:
         if store.state.lacks_start:  # nothing tells whether this is the cluster that was copied from
             self._before = frozenset()
             return ()
-        observed = observe(self._sides, store.state)
+        observed = observe(self._sides, store.state, self._before)
         found = decide(observed, self._before)
         self._before = frozenset() if observed.doubt else observed.gone
         self._notes.stand(action for action in found if isinstance(action, Keep))
@@ -161,12 +165,13 @@ class TopicDeletions:
                 yield Result(action=action, failure=str(failure) if failure else "")
 
 
-def observe(sides: Sides, state: JournalState) -> Observed:
+def observe(sides: Sides, state: JournalState, before: frozenset[str]) -> Observed:
     """Looks at both clusters.
 
     Args:
         sides: the clusters.
         state: of the flow.
+        before: the source topics that were gone in the look before: only their copies may go, and are read.
 
     Raises:
         BrokerError: the source is too old to have an id.
@@ -190,6 +195,7 @@ def observe(sides: Sides, state: JournalState) -> Observed:
         gone=gone,
         target=target,
         held_before=held_before(flow, state, pairs, target),
+        written_since=with_records_of_others(sides, state, [pair for pair in pairs if pair[0] in before], target),
     )
 
 
@@ -248,4 +254,6 @@ def _reason_to_keep(observed: Observed, source: str, topic: str, others: Mapping
             f"it held records of others when the flow began to copy {source} to it; delete it yourself where nobody "
             f"needs these, or set topics.append = {source} if it is the copy"
         )
+    if topic in observed.written_since:
+        return f"{observed.written_since[topic]}; delete it yourself where nobody needs these"
     return ""
