@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 
 import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.failover.divergence import Divergent, export, keep_in_topics, kept_as, lost_since, without_lost
+from sparkmirror.failover.divergence import (
+    Divergent,
+    configs_of,
+    export,
+    exported_as,
+    keep_in_topics,
+    kept_as,
+    lost_since,
+    without_lost,
+)
+from sparkmirror.kafka.configs import ConfigEntry, ConfigSource
 from sparkmirror.kafka.epochs import newest_epochs
 from sparkmirror.model import TopicPartition
+from sparkmirror.naming.topics import DIVERGENT
 from tests.flow.logs import read
 from tests.flow.running import create_topic, ends, until
 
@@ -22,6 +34,61 @@ def test_of_what_was_found_that_is_left_which_lies_before_where_the_log_lost_its
     one, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
     found = [Divergent(one, 10, 15), Divergent(one, 18, 25), Divergent(one, 30, 40), Divergent(other, 3, 5)]
     assert without_lost(found, {one: 20}) == (Divergent(one, 10, 15), Divergent(one, 18, 20), Divergent(other, 3, 5))
+
+
+MOMENT_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("part", [1, 2, 123])
+def test_names_that_are_too_long_are_cut_and_still_tell_the_topics_apart(part: int):
+    longest, other = "u" * 249, "u" * 248 + "v"
+    names = [kept_as(topic, MOMENT_MS, part) for topic in (longest, other, "u" * 224)]
+    assert len(set(names)) == 3
+    assert all(len(name) <= 249 and DIVERGENT.fullmatch(name) and name.startswith("u" * 100) for name in names)
+    assert kept_as("u" * 219, MOMENT_MS, 123) == "u" * 219 + ".divergent.20231114-221320-123"
+    files = [exported_as(TopicPartition(topic, 12), f"failback-20231114-221320-{part}") for topic in (longest, other)]
+    assert len(set(files)) == 2
+    assert all(len(name) <= 255 and name.endswith(".jsonl") for name in files)
+    assert exported_as(TopicPartition("orders", 3), "failback-1") == "failback-1.orders-3.jsonl"
+
+
+def of(**properties: str) -> dict[str, ConfigEntry]:
+    return {
+        name.replace("_", "."): ConfigEntry(value=value, source=ConfigSource.DEFAULT)
+        for name, value in properties.items()
+    }
+
+
+def test_a_topic_that_keeps_others_records_takes_what_they_have_as_far_as_its_brokers_know_the_properties():
+    base = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    assert dict(configs_of({})) == base | {"max.message.bytes": str(100 << 20)}
+    small = of(max_message_bytes="1000", message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="5")
+    assert dict(configs_of(small)) == base | {
+        "max.message.bytes": str(100 << 20),
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.after.max.ms": str(2**63 - 1),
+    }
+    large = of(max_message_bytes=str(300 << 20), message_timestamp_difference_max_ms="5")
+    assert dict(configs_of(large)) == base | {
+        "max.message.bytes": str(300 << 20),
+        "message.timestamp.difference.max.ms": str(2**63 - 1),
+    }
+
+
+@pytest.mark.kafka
+def test_records_of_every_time_are_kept_and_so_are_those_of_a_topic_with_a_long_name(
+    cluster_a, lab_flow, lab_cluster, topic
+):
+    name = topic("future").ljust(240, "x")
+    create_topic(cluster_a, name, 1, {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    producer = Producer({"bootstrap.servers": cluster_a.bootstrap_servers, "log_level": 0})
+    producer.produce(name, b"later", partition=0, timestamp=int(time.time() * 1000) + 30 * DAY_MS)
+    assert producer.flush(30) == 0
+    kept = kept_as(name, MOMENT_MS)
+    found = [Divergent(TopicPartition(name, 0), 0, 1)]
+    assert keep_in_topics(lab_cluster("A"), lab_cluster("A"), lab_flow, found, {name: kept}, ()) == 1
+    assert [one[2:] for one in read(cluster_a, kept)[0]] == [one[2:] for one in read(cluster_a, name)[0]]
 
 
 @pytest.fixture

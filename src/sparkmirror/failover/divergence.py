@@ -16,7 +16,9 @@ what the first place holds: nothing that was kept is ever deleted.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -30,6 +32,7 @@ from sparkmirror.failover.private_files import make_private_directory, private_f
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.configs import ConfigEntry, describe_configs
 from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -49,8 +52,19 @@ CHUNK = 10_000
 LARGEST = 100 << 20
 """Bytes of a batch, at most: what brokers take in a request by default."""
 
-CONFIGS = (("cleanup.policy", "delete"), ("max.message.bytes", str(LARGEST)), ("retention.ms", "-1"))
-"""Of a topic that keeps records until somebody deletes it, whatever times they have."""
+CONFIGS = (("cleanup.policy", "delete"), ("retention.ms", "-1"), ("retention.bytes", "-1"))
+"""Of a topic that keeps records until somebody deletes it."""
+
+EVERY_TIME = (
+    ("message.timestamp.type", "CreateTime"),
+    ("message.timestamp.before.max.ms", str(sys.maxsize)),
+    ("message.timestamp.after.max.ms", str(sys.maxsize)),
+    ("message.timestamp.difference.max.ms", str(sys.maxsize)),
+)
+"""Of one that takes records of whatever time, as they are; brokers know the limits before or since Kafka 3.6."""
+
+LONGEST_NAME, LONGEST_FILE, HASH = 249, 255, 8
+"""Of a topic and of a file; and of what tells apart two names that are cut."""
 
 
 class Divergent(NamedTuple):
@@ -208,9 +222,38 @@ def lost_since(cluster: Cluster, found: Sequence[Divergent], timeout_ms: int) ->
 
 
 def kept_as(topic: str, moment_ms: int, part: int = 1) -> str:
-    """The name of the topic that keeps what diverged; flows leave such names out, see ``naming.topics.DIVERGENT``."""
-    name = f"{topic}.divergent.{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment_ms / 1000))}"
-    return name if part == 1 else f"{name}-{part}"
+    """The name of the topic that keeps what diverged; flows leave such names out, see ``naming.topics.DIVERGENT``.
+
+    It begins with the name of the topic, as much of it as there is room for.
+    """
+    suffix = f".divergent.{time.strftime('%Y%m%d-%H%M%S', time.gmtime(moment_ms / 1000))}"
+    suffix += "" if part == 1 else f"-{part}"
+    return _cut(topic, LONGEST_NAME - len(suffix)) + suffix
+
+
+def _cut(name: str, most: int) -> str:
+    """A name, or as much of it as there is room for, with what tells it apart from others that begin so."""
+    if len(name) <= most:
+        return name
+    return f"{name[: most - HASH - 1]}-{hashlib.sha256(name.encode()).hexdigest()[:HASH]}"
+
+
+def exported_as(partition: TopicPartition, stem: str) -> str:
+    """The name of the file that keeps what diverged of a partition."""
+    before, after = f"{stem}.", ".jsonl"
+    return before + _cut(str(partition), LONGEST_FILE - len(before) - len(after)) + after
+
+
+def configs_of(topic: Mapping[str, ConfigEntry]) -> tuple[tuple[str, str], ...]:
+    """The properties of the topic that keeps what another one has. Pure.
+
+    Args:
+        topic: the properties of that one: all that its brokers know; none where this user may not read them.
+    """
+    own = topic.get("max.message.bytes")
+    largest = LARGEST if own is None or own.value is None else max(LARGEST, int(own.value))
+    times = (each for each in EVERY_TIME if each[0] in topic)
+    return (*CONFIGS, ("max.message.bytes", str(largest)), *times)
 
 
 def keep_in_topics(
@@ -236,8 +279,9 @@ def keep_in_topics(
     """
     timeout_ms = flow.admin_timeout_ms
     known = admin.list_topics(reading, sorted(names), timeout_ms)
-    wanted = {names[topic]: len(known[topic].partitions) for topic in {one.partition.topic for one in found}}
-    _make(writing, wanted, flow)
+    _make(
+        writing, {topic: len(known[topic].partitions) for topic in {one.partition.topic for one in found}}, names, flow
+    )
     copied = 0
     for one in found:
         journal = Journal(writing, names[one.partition.topic], one.partition.partition)
@@ -269,7 +313,7 @@ def export(
     try:
         make_private_directory(directory)
         for partition, ranges in groupby(found, key=lambda one: one.partition):
-            with private_file(directory / f"{stem}.{partition}.jsonl") as file:
+            with private_file(directory / exported_as(partition, stem)) as file:
                 for table in (each for one in ranges for each in _tables(cluster, one, flow.admin_timeout_ms, without)):
                     for record in table.to_pylist():
                         file.write(json.dumps(_as_json(record), ensure_ascii=False) + "\n")
@@ -301,14 +345,21 @@ def _offsets(table: Any) -> list[int]:
     return offsets
 
 
-def _make(cluster: Cluster, wanted: Mapping[str, int], flow: FlowConfig) -> None:
-    """Topics of these names and partitions, which are not there yet."""
+def _make(cluster: Cluster, partitions: Mapping[str, int], names: Mapping[str, str], flow: FlowConfig) -> None:
+    """Topics that keep what others of so many partitions have, and which are not there yet."""
     timeout_ms = flow.admin_timeout_ms
+    described = describe_configs(cluster, sorted(partitions), timeout_ms).found
     new = [
-        NewTopic(name=name, partitions=partitions, replication_factor=flow.replication_factor, configs=CONFIGS)
-        for name, partitions in wanted.items()
+        NewTopic(
+            name=names[topic],
+            partitions=count,
+            replication_factor=flow.replication_factor,
+            configs=configs_of(described.get(topic, {})),
+        )
+        for topic, count in partitions.items()
     ]
     admin.create_topics(cluster, new, timeout_ms).complete()
+    wanted = {names[topic]: count for topic, count in partitions.items()}
     admin.wait_for_leaders(cluster, wanted, timeout_ms).complete()
 
 
