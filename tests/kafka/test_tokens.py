@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from sparkmirror.kafka.token_sources import Token, obtain
 from sparkmirror.kafka.tokens import Tokens, keeper_of, refresh_at
 from sparkmirror.lab import token_endpoint
 from sparkmirror.lab.certificates import write_certificates
+from tests.kafka import endless_tls
 
 USER, SECRET = "mirror", "canary-70ce/+ %"
 
@@ -270,6 +271,71 @@ def test_an_endpoint_that_never_stops_talking_is_left(opening: bytes):
         source = replace(source_at(url), retry_backoff_max_ms=10, connect_timeout_ms=100, read_timeout_ms=200)
         with pytest.raises(LoginDelayedError, match="no answer in time"):
             get(OAuth(source=source))
+
+
+def without_end(peer: socket.socket, opening: bytes, more: bytes) -> None:
+    peer.sendall(opening)
+    while True:
+        peer.sendall(more)
+        time.sleep(0.02)
+
+
+def goes_on(place: Path) -> dict[str, Callable[[socket.socket], None]]:
+    """What a peer says before a request could be sent."""
+    certificate = (place / "certificates" / "server.pem").read_bytes()
+    opening = b"HTTP/1.1 200 OK\r\n"
+    return {
+        "tunnel": lambda peer: without_end(peer, opening, b"x"),
+        "tunnel of lines": lambda peer: without_end(peer, opening, b"x: y\r\n"),
+        "handshake": lambda peer: without_end(peer, bytes.fromhex("1603034000"), b"\0"),
+        "handshakes": lambda peer: without_end(peer, b"", bytes.fromhex("1603034000") + b"\0" * 16_384),
+        "tickets": endless_tls.serving(certificate, endless_tls.tickets),
+    }
+
+
+@pytest.mark.parametrize("what", ["tunnel", "tunnel of lines", "handshake", "handshakes", "tickets"])
+def test_neither_a_proxy_nor_tls_that_does_not_come_to_an_end_outlives_the_time_outs(
+    what: str, place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def talk(server: socket.socket) -> None:
+        with suppress(OSError):
+            peer, _ = server.accept()
+            with peer:
+                goes_on(place)[what](peer)
+
+    trusting = Security(protocol=SecurityProtocol.SSL, ca=(place / "certificates" / "ca.pem").read_text())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=talk, args=(server,), daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        for name in ("no_proxy", "NO_PROXY", "https_proxy", "HTTPS_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        if what.startswith("tunnel"):
+            monkeypatch.setenv("https_proxy", f"http://{address}")
+        url = "https://idp.invalid/" if what.startswith("tunnel") else f"https://{address}/"
+        source = replace(source_at(url, tls=trusting), retry_backoff_max_ms=0)
+        began = time.monotonic()
+        with pytest.raises(LoginDelayedError, match="no answer in time"):
+            get(OAuth(source=replace(source, connect_timeout_ms=700, read_timeout_ms=300)))
+        assert 0.2 < time.monotonic() - began < 4
+
+
+def test_all_addresses_of_an_endpoint_share_its_time(monkeypatch: pytest.MonkeyPatch):
+    with socket.socket() as deaf:  # its queue is full: the system answers nobody else
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(deaf.getsockname())
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", deaf.getsockname())] * 20
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        source = replace(source_at("http://idp.invalid/"), retry_backoff_max_ms=0)
+        began = time.monotonic()
+        with pytest.raises(LoginDelayedError, match="no answer in time"):
+            get(OAuth(source=replace(source, connect_timeout_ms=500, read_timeout_ms=500)))
+        assert 0.4 < time.monotonic() - began < 3
+        for one in waiting:
+            one.close()
 
 
 # ------------------------------------------------------------------------------------------------------- other sources

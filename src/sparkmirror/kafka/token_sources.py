@@ -247,8 +247,8 @@ def _post(source: TokenEndpoint) -> tuple[int, bytes]:
             "Content-Type": "application/x-www-form-urlencoded",
         },
     )
-    ways, seconds = _Ways(source), (source.connect_timeout_ms + source.read_timeout_ms) / 1000
-    late = threading.Timer(seconds, ways.cut)  # the time-outs of a socket hold for each of its reads only
+    ways = _Ways(source)
+    late = threading.Timer(ways.left, ways.cut)  # the time-outs of a socket hold for each of its reads only
     late.daemon = True
     late.start()
     try:
@@ -258,12 +258,14 @@ def _post(source: TokenEndpoint) -> tuple[int, bytes]:
         with failure:
             found = failure.code, _read(failure)
     except urllib.error.URLError as failure:
-        raise failure.reason if isinstance(failure.reason, OSError) else OSError(str(failure.reason)) from None
+        if not ways.is_cut:
+            raise failure.reason if isinstance(failure.reason, OSError) else OSError(str(failure.reason)) from None
     except http.client.HTTPException:
         if not ways.is_cut:
             raise
     finally:
         late.cancel()
+        ways.close()
     if ways.is_cut:
         raise TimeoutError
     return found
@@ -291,25 +293,27 @@ def _told(failure: Exception) -> str:
 
 
 class _Plain(http.client.HTTPConnection):
-    """A connection that tells of its socket once it is there."""
+    """A connection whose way is made by somebody else, who is told when it is there."""
 
-    connected: Callable[[socket.socket], None]
+    ways: _Ways
 
     def connect(self) -> None:
         """Connects, with the time-out that was given at the start."""
+        self._create_connection = self.ways.line_to
         super().connect()
-        self.connected(self.sock)
+        self.ways.connected(self.sock)
 
 
 class _Secure(http.client.HTTPSConnection):
     """The same with TLS."""
 
-    connected: Callable[[socket.socket], None]
+    ways: _Ways
 
     def connect(self) -> None:
         """Connects and shakes hands, with the time-out that was given at the start."""
+        self._create_connection = self.ways.line_to
         super().connect()
-        self.connected(self.sock)
+        self.ways.connected(self.sock)
 
 
 class _Ways(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
@@ -319,25 +323,62 @@ class _Ways(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         urllib.request.HTTPHandler.__init__(self)
         self.is_cut = False
         self._read_seconds = source.read_timeout_ms / 1000
+        self._end = time.monotonic() + (source.connect_timeout_ms + source.read_timeout_ms) / 1000
         self._tls = tls_context(source.tls) if source.tls is not None else None
-        self._socket: socket.socket | None = None
+        self._line: socket.socket | None = None
+
+    @property
+    def left(self) -> float:
+        """Seconds until all has to be over."""
+        return max(self._end - time.monotonic(), 0.0)
 
     def cut(self) -> None:
-        """Ends what is under way, from another thread."""
+        """Ends what is under way, from another thread: a tunnel, a handshake of TLS, a request or its answer."""
         self.is_cut = True
-        if self._socket is not None:
+        if self._line is not None:
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+                self._line.shutdown(socket.SHUT_RDWR)
+                while self._line.recv(1 << 20):  # megabytes that came before would still be read, as TLS
+                    pass
 
-    def _connected(self, found: socket.socket) -> None:
+    def close(self) -> None:
+        """Lets go of the line."""
+        if self._line is not None:
+            self._line.close()
+
+    def line_to(self, place: tuple[str, int], seconds: float, _: Any) -> socket.socket:
+        """A socket to the endpoint, or to the proxy before it; all of its addresses have the time that is left.
+
+        Raises:
+            OSError: there is none.
+        """
+        failed: OSError = TimeoutError()
+        for family, kind, protocol, _name, address in socket.getaddrinfo(*place, type=socket.SOCK_STREAM):
+            made = socket.socket(family, kind, protocol)
+            try:
+                made.settimeout(min(seconds, max(self.left, 0.001)))
+                made.connect(address)
+                made.settimeout(seconds)
+                self.close()
+                self._line = made.dup()  # what TLS wraps loses its socket; both are ends of the same line
+            except OSError as failure:
+                made.close()
+                failed = failure
+            else:
+                if self.is_cut:
+                    made.close()
+                    raise TimeoutError
+                return made
+        raise failed
+
+    def connected(self, found: socket.socket) -> None:
         """From here on the time-out is that for reading."""
-        self._socket = found
         found.settimeout(self._read_seconds)
 
     def _made(self, kind: type[http.client.HTTPConnection], **more: Any) -> Callable[..., http.client.HTTPConnection]:
         def make(host: str, **given: Any) -> http.client.HTTPConnection:
             connection = kind(host, **given, **more)
-            connection.connected = self._connected  # type: ignore[attr-defined]  # both kinds have it
+            connection.ways = self  # type: ignore[attr-defined]  # both kinds have it
             return connection
 
         return make
