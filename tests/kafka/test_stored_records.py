@@ -10,7 +10,7 @@ from kafka.record import default_records
 from sparkmirror.batches import Codec
 from sparkmirror.errors import BatchError
 from sparkmirror.kafka import stored_records
-from sparkmirror.kafka.stored_records import OPENED_BYTES, StoredRecord, open_records
+from sparkmirror.kafka.stored_records import OPENED_BYTES, PASSED_BATCHES, StoredRecord, open_records
 from tests.batches.building import Rec, Written, sealed
 
 
@@ -79,6 +79,24 @@ def test_much_in_one_answer_is_read_in_several_turns(monkeypatch: pytest.MonkeyP
         turns, at = turns + 1, opened.following
     assert found == list(range(50))
     assert turns > 2
+
+
+@pytest.mark.parametrize("sound", [(), (0,), (0, 40), (5, 16, 17, 33, 34, 59), tuple(range(0, 60, 2))])
+def test_a_reading_passes_over_so_many_and_the_next_ones_go_on_behind_them(
+    sound: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stored_records, "OPENED_BYTES", 10_000)
+    answer = b"".join(batch(n, b"x" if n in sound else bytes(20_000), codec=Codec.GZIP) for n in range(60))
+    at, found, passed = 0, [], []
+    while at < 60:
+        opened = open_records(answer, at)
+        assert opened.following > at
+        assert len(opened.unopened) <= PASSED_BATCHES
+        found += [record.offset for record in opened.records]
+        passed += sorted(opened.unopened)
+        at = opened.following
+    assert found == list(sound)
+    assert passed == [n for n in range(60) if n not in sound]
 
 
 def test_an_answer_without_a_whole_batch_moves_nothing():

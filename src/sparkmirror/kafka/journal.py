@@ -23,7 +23,7 @@ from sparkmirror.errors import BatchError, BrokerError, LinkError
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
 from sparkmirror.kafka.codes import OFFSET_OUT_OF_RANGE, Advice, advice, broker_error
 from sparkmirror.kafka.metadata import NO_LEADER, describe_topics
-from sparkmirror.kafka.stored_records import Opened, StoredRecord, open_records
+from sparkmirror.kafka.stored_records import Opened, StoredRecord, open_records, opening
 from sparkmirror.model import Writer
 
 BATCH_BYTES = 900_000
@@ -137,7 +137,7 @@ class Journal:
         """
         deadline = time.monotonic() + timeout_ms / 1000
         data, start, end, _ = await self._until(deadline, partial(self._fetch_batches, Cursor(offset), max_wait_ms))
-        opened = self._open(data, start)
+        opened = await self._open(data, start)
         return [entry_of(record) for record in opened.records], opened.following, end
 
     async def follow(self, cursor: Cursor, timeout_ms: int = CALL_MS) -> Followed:
@@ -152,7 +152,7 @@ class Journal:
         data, start, end, parted = await self._until(deadline, partial(self._fetch_batches, cursor, 0))
         if parted is not None:
             return Followed(entries=(), cursor=cursor, end=end, parted=parted)
-        opened, index = self._open(data, start), batches.index(data)
+        opened, index = await self._open(data, start), batches.index(data)
         before = index.base_offset < opened.following
         epochs = [cursor.leader_epoch, *index.leader_epoch[before].tolist()]
         epoch, known = epochs[-1], epochs[0] if cursor.leader_epoch >= 0 else epochs[1 % len(epochs)]
@@ -202,20 +202,25 @@ class Journal:
         end = offset + 1
         while offset < end:
             data, start, end, _ = await self._until(deadline, partial(self._fetch_batches, Cursor(offset), 0))
-            opened = self._open(data, start)
+            opened = await self._open(data, start)
             found += opened.records
             if opened.following == offset:
                 break
             offset = opened.following
         return found, offset
 
-    def _open(self, answer: bytes, offset: int) -> Opened:
-        try:
-            opened = open_records(answer, offset)
-        except BatchError as damage:
-            raise damage.at(self.topic, self.partition) from None
-        self.unopened |= opened.unopened
-        return opened
+    async def _open(self, answer: bytes, offset: int) -> Opened:
+        steps = opening(answer, offset)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as over:
+                opened: Opened = over.value
+                self.unopened |= opened.unopened
+                return opened
+            except BatchError as damage:
+                raise damage.at(self.topic, self.partition) from None
+            await self.cluster.loop.sleep(0)
 
     async def _until(self, deadline: float, attempt: Callable[[int], Awaitable[Any]]) -> Any:
         """The result of an attempt, which is given the milliseconds it may take."""

@@ -3,8 +3,9 @@
 Whoever may write to such a topic may put there what no client of ours writes, and brokers look at little of it.
 
 Invariants:
-    - At most `OPENED_BYTES` of a batch are opened; one reading gives about `TAKEN_BYTES` of records at most, and the
-      next one goes on behind them.
+    - At most `OPENED_BYTES` of a batch are opened; one reading gives about `TAKEN_BYTES` of records and passes over
+      `PASSED_BATCHES` at most, and the next one goes on behind them. It is done in steps of one batch or chunk, so that
+      other connections of the loop are not held.
     - A batch with a wrong checksum ends the reading before it: a disk has changed it, and it may be one of ours.
     - One with the right checksum that cannot be opened, or opens to more, is none of ours: it is reported and passed
       over. Ours are below `OPENED_BYTES`, and a broker checks the records of what it appends.
@@ -12,9 +13,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -31,6 +32,9 @@ partitions is one, and a broker takes 8 MiB of it, compressed."""
 
 TAKEN_BYTES = 32 << 20
 CHUNK_BYTES = 4 << 20
+PASSED_BATCHES = 16
+"""That one reading passes over at most: a few hundred bytes may open to `OPENED_BYTES`, which takes tens of
+milliseconds, and an answer of some megabytes has room for thousands."""
 
 
 class StoredRecord(NamedTuple):
@@ -62,25 +66,52 @@ def open_records(answer: bytes, offset: int) -> Opened:
     Raises:
         BatchError: the first batch that is left to read has a wrong checksum, or is no batch.
     """
+    return _result(opening(answer, offset))
+
+
+def opening(answer: bytes, offset: int) -> Generator[None, None, Opened]:
+    """Like `open_records`, in steps: a network loop can have its turn after each, which opens one batch or chunk.
+
+    Raises:
+        BatchError: as `open_records`.
+    """
     index = batches.index(answer)
     opened = Opened(offset)
     end = int(index.last_offset[-1]) + 1 if len(index) else offset
     if index.error is not None and end <= offset:
         raise index.error
     size = 0
-    for chunk in _chunks(index, opened):
-        size += chunk.nbytes
-        keys, values = (chunk.column(name).to_pylist() for name in (columns.KEY, columns.VALUE))
-        rows = zip(chunk.column(columns.OFFSET).to_pylist(), keys, values, strict=True)
-        opened.records += [StoredRecord(at, key, value) for at, key, value in rows if key is not None]
-        if size >= TAKEN_BYTES:
+    chunks = _chunks(index, opened, end)
+    while True:
+        try:
+            chunk = next(chunks)
+        except StopIteration as over:
+            opened.following = max(opened.following, over.value)
             return opened
-    opened.following = max(opened.following, end)
-    return opened
+        if chunk is not None:
+            size += chunk.nbytes
+            keys, values = (chunk.column(name).to_pylist() for name in (columns.KEY, columns.VALUE))
+            rows = zip(chunk.column(columns.OFFSET).to_pylist(), keys, values, strict=True)
+            opened.records += [StoredRecord(at, key, value) for at, key, value in rows if key is not None]
+            if size >= TAKEN_BYTES:
+                return opened
+        yield
 
 
-def _chunks(index: batches.Indexed, opened: Opened) -> Iterator[pa.RecordBatch]:
-    """The records, in pieces; moves on with each, and over batches that cannot be opened."""
+def _result(steps: Generator[None, None, Opened]) -> Opened:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            return cast("Opened", over.value)
+
+
+def _chunks(index: batches.Indexed, opened: Opened, end: int) -> Generator[pa.RecordBatch | None, None, int]:
+    """The records, in pieces, and None for a batch that cannot be opened; moves on with each piece.
+
+    Returns:
+        the offset behind all that was looked at: ``end``, or behind the last of `PASSED_BATCHES` that were passed over.
+    """
     kept = batches.keep(index, start_offset=opened.following)
     while len(index):
         try:
@@ -89,7 +120,7 @@ def _chunks(index: batches.Indexed, opened: Opened) -> Iterator[pa.RecordBatch]:
             ):
                 opened.following = int(chunk.column(columns.OFFSET)[-1].as_py()) + 1
                 yield chunk
-            return
+            break
         except BatchError as damage:
             column = max(int(np.searchsorted(index.base_offset, damage.offset, side="right")) - 1, 0)
             if not kept.mask[column]:
@@ -97,5 +128,10 @@ def _chunks(index: batches.Indexed, opened: Opened) -> Iterator[pa.RecordBatch]:
             opened.unopened[int(index.base_offset[column])] = damage.reason
             unread = index.last_offset >= opened.following
             unread[column] = False
+            if len(opened.unopened) == PASSED_BATCHES:  # those before it may be left to read
+                unread[column:] = False
+                end = int(index.last_offset[column]) + 1
             reasons = np.where(kept.mask & ~unread, np.uint8(batches.Reason.BEFORE), kept.reasons)
             kept = batches.Kept(reasons=reasons, start_offset=opened.following)
+            yield None
+    return end
