@@ -68,7 +68,12 @@ class _Dealing(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist is not
         return nodeid if alone else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Spark's first and elsewhere none of them, so that nobody waits at the end; then the others, then chaos."""
+        """Spark's first and elsewhere none of them, so that nobody waits at the end; then the others, then chaos.
+
+        A process that takes the place of one that died gets nothing before it has told which tests it has found.
+        """
+        if node not in self.registered_collections:
+            return
         place = self.nodes.index(node)
         sparks = [scope for scope in self.workqueue if self._starts_spark(scope)]
         chaos = [scope for scope in sparks if "chaos" in scope]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
 import pytest
 from confluent_kafka import Producer
 
-from sparkmirror.errors import BrokerError
+from sparkmirror.errors import BrokerError, SparkmirrorError
 from sparkmirror.flow import writers as flow_writers
 from sparkmirror.flow.writers import GROUPS, Fenced, Writers
 from sparkmirror.kafka.cluster import Cluster
@@ -62,12 +63,23 @@ class Target:
         return {each: self.leaders[each] for each in partitions if each in self.leaders}
 
 
-def writers_at(target: Target, patch: pytest.MonkeyPatch, *on_record: Writer) -> Writers:
+TIMEOUT_MS = 60_000
+
+
+def writers_at(
+    target: Target, patch: pytest.MonkeyPatch, *on_record: Writer, clock: Callable[[], float] = lambda: 0.0
+) -> Writers:
     patch.setattr(flow_writers, "acquire_writer", target.acquire)
     patch.setattr(flow_writers, "fence", target.fence)
     patch.setattr(flow_writers, "epochs_of", target.epochs_of)
     writers = Writers(
-        cast("Cluster", target), flow="a->b", target_id="b", origin=("a",), timeout_ms=1, on_record=on_record
+        cast("Cluster", target),
+        flow="a->b",
+        target_id="b",
+        origin=("a",),
+        timeout_ms=TIMEOUT_MS,
+        on_record=on_record,
+        clock=clock,
     )
     patch.setattr(writers, "_read_registry", lambda: None)
     patch.setattr(writers, "_register", lambda _groups, since=None: since)
@@ -83,6 +95,20 @@ def test_a_start_gets_epochs_above_all_that_are_on_record(monkeypatch: pytest.Mo
     first = writers.acquire_all()
     assert [one.epoch for one in first] == [5, 5, 5, 8, 5, 5, 5, 5]
     assert writers.newest == first
+    assert writers.forgot == {GROUP}
+
+
+def test_a_coordinator_that_is_far_behind_is_asked_for_as_long_as_one_answer_may_take_and_on_from_there_later(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Somebody who may write to the internal topic can name any epoch: each start would take minutes."""
+    target = Target()
+    writers = writers_at(target, monkeypatch, writer(150), clock=lambda: sum(target.epochs.values()))
+    for _ in range(2):
+        with pytest.raises(SparkmirrorError, match="and 150 is on record"):
+            writers.renew(GROUP)
+    assert 120 <= target.epochs[writers.transactional_id(GROUP)] <= 124
+    assert writers.renew(GROUP) == writer(151)
     assert writers.forgot == {GROUP}
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.model import Writer
 from sparkmirror.offsets.condensing import condense
+from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Elsewhere
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress, Record, Stopped
 from sparkmirror.offsets.restoring import Lacking, lacking
 from sparkmirror.offsets.segments import Bounded, Moved, Ordered, Parted, Segments, Targets
@@ -154,6 +155,22 @@ def test_what_is_not_of_a_line_is_there_again():
     del flow.journal[kept:]
     assert set(restored(flow, known).records) == set(others)
     assert lacking(known, read(flow.journal), IDS) == Lacking()
+
+
+def test_a_flow_that_has_its_positions_back_from_mirror_maker_is_not_handed_over_again():
+    """Its start took the mark away; the next one would be refused."""
+    flow = Flow(Random(6))
+    flow.journal.append(Elsewhere(topic="connect-offsets", time_ms=9))
+    kept = len(flow.journal)
+    flow.journal.append(ELSEWHERE_KEY)
+    flow.run(2)
+    known = read(flow.journal)
+    del flow.journal[kept:]
+    assert read(flow.journal).elsewhere is not None
+    assert ELSEWHERE_KEY in restored(flow, known).keys
+    left = read(flow.journal)
+    assert left.elsewhere is None
+    assert lacking(known, left, IDS) == Lacking()
 
 
 def test_the_newest_start_is_there_again_behind_the_rest_and_the_clean_end_that_it_took_away_is_gone_again():

@@ -64,12 +64,14 @@ NOTHING_CHANGES = Written()
 def departed(state: JournalState, absent: Mapping[TopicPartition, Event]) -> tuple[Progress, ...]:
     """What goes on record of partitions that leave the flow: they stand still no longer.
 
+    It vouches for no segments: their lane wrote its last progress before, and what came behind that may be lost since.
+
     Args:
         state: before.
         absent: what became of partitions that cannot be found at the source.
     """
     return tuple(
-        replace(known, error="", events=(*known.events, event)[-EVENTS_KEPT:])
+        replace(known, error="", events=(*known.events, event)[-EVENTS_KEPT:], restored=True)
         for here, event in absent.items()
         if event.kind in DEPARTED and (known := state.progress.get(here)) is not None and known.error
     )

@@ -320,10 +320,22 @@ class Writers:
                 return self._cursor.offset >= found.end
 
     def _acquire(self, group: int) -> Writer:
+        """Asks for epochs until one is above all that are known: no longer than for one answer, however far that is.
+
+        Each answer brings the coordinator nearer, so who asks again later gets there.
+        """
         name = self.transactional_id(group)
+        until = self._clock() + self._timeout_ms / 1000
         writer = first = acquire_writer(self._target, name, self._timeout_ms)
         while was_given_before(writer, self._epochs):
             self._forgot.add(group)
+            if self._clock() >= until:
+                raise SparkmirrorError(
+                    f"the transaction coordinator of cluster {self._target.alias} gives epoch {writer.epoch} of "
+                    f"producer id {writer.producer_id}, and {self._epochs[writer.producer_id]} is on record: "
+                    "__transaction_state has lost its end, or somebody has written to the flow's internal topic; it is "
+                    "asked again, and comes nearer each time"
+                )
             writer = acquire_writer(self._target, name, self._timeout_ms)
         if writer != first:
             log.warning(

@@ -4,7 +4,8 @@ Invariants:
     * Only what a lane does not write again is written: its last segment is acknowledged (``offsets.condensing``).
     * What was removed before the loss, and is there again, is removed again.
     * The record of the newest start is there again, and a clean end that it had taken away is gone again: without the
-      two, an earlier run's end would vouch for what the newest run leaves.
+      two, an earlier run's end would vouch for what the newest run leaves. So is the mark that the flow's positions are
+      with MirrorMaker 2, by which the next start would be refused.
     * Progress stays as it is: a lane writes newer progress meanwhile. What only that of an older epoch told of the map
       is written in its place, as a start does. Once nobody else writes, progress that is gone is there again too: of a
       partition that stood still no lane has written any since. It says that it was restored, so that nobody takes it
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.condensing import Half, halves
-from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.inherited import ELSEWHERE_KEY, Inherited
 from sparkmirror.offsets.map import PartitionMap
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Progress
 from sparkmirror.offsets.segments import MapRecord, Segments, Targets, TargetsKey
@@ -65,6 +66,8 @@ def lacking(known: JournalState, left: JournalState, ids: Sequence[int], *, over
         records.append(known.flow)  # behind the rest, without which nothing would tell that the topic had lost its end
     if known.stopped is None and left.stopped is not None:
         keys.append(STOPPED_KEY)
+    if known.elsewhere is None and left.elsewhere is not None:
+        keys.append(ELSEWHERE_KEY)
     return Lacking(tuple(records), tuple(keys), waits)
 
 
