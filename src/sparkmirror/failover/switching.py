@@ -171,7 +171,7 @@ class Desk:
         assert sides.store is not None  # it was started
         self._sides = sides
         self._flow_back = back
-        self._makes_copies = FlowBackRecord(sides)
+        self._makes_copies: FlowBackRecord | None = None
         self._store: Store = sides.store
         self._file = file
         self._planned: Standing | None = None
@@ -571,7 +571,10 @@ class Desk:
 
     def _copies_made(self) -> Sides | None:
         """The flow that makes the copies of which the flow brings home what others wrote, as far as it is on record."""
-        return self._makes_copies.sides() if self._sides.flow.brings_home else None
+        if not self._sides.flow.brings_home:
+            return None
+        self._makes_copies = self._makes_copies or FlowBackRecord(self._sides)
+        return self._makes_copies.sides()
 
     def _inherited_fence(self, kind: Kind) -> dict[str, Any]:
         """What an operation before has denied on the flow's source, and nobody has allowed again; and what was."""
