@@ -43,6 +43,7 @@ from sparkmirror.offsets.group_records import (
     GroupLeft,
     GroupSeen,
     GroupsSeen,
+    LogBefore,
     Origin,
     UpstreamOffset,
 )
@@ -64,6 +65,7 @@ from sparkmirror.offsets.records import (
 )
 from sparkmirror.offsets.recovery import RecoveryPoint
 from sparkmirror.offsets.segments import Moved, Ordered, Parted, Segments, Targets
+from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.state import JournalState
 from tests.batches.building import Rec, Written, sealed
 from tests.offsets.hostile import changed
@@ -105,7 +107,8 @@ OURS: tuple[Record, ...] = (
     DiscoverOrder(time_ms=1, by="me"),
     GroupSeen(
         group="g", topic="orders", offsets={0: (1, "m"), 7: (5, "")}, time_ms=1, topic_id="x",
-        upstream={0: UpstreamOffset(3, "EXACT", left_out=2)}, targets={7: ExactTarget(4, WRITER)},
+        upstream={0: UpstreamOffset(3, "EXACT", left_out=2, log=LogBefore("x", (Begun(1, -1),)))},
+        targets={7: ExactTarget(4, WRITER)},
     ),
     GroupsSeen(time_ms=1, unread={"g": 0}, origin=Origin("a", "b")),
     GroupCommitted(

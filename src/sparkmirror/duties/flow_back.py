@@ -500,4 +500,14 @@ def brought(
         inherited = None if inherited is not None and parted < inherited.until else inherited
     if not len(offsets) and offsets.position == NO_OFFSET and inherited is None:
         offsets = NOTHING_BROUGHT
-    return FlowBack(offsets=offsets, reached=reached, copies_end=copies_end, inherited=inherited, lost=lost)
+    topic_id = "" if progress is None else progress.topic_id
+    return FlowBack(
+        offsets=offsets,
+        reached=reached,
+        copies_end=copies_end,
+        inherited=inherited,
+        lost=lost,
+        topic_id=topic_id,
+        epochs=state.history(there, topic_id),
+        leader_epoch=-1 if progress is None or parted is not None else progress.leader_epoch,
+    )

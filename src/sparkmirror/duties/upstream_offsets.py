@@ -171,7 +171,9 @@ def decide(
             one = upstream_of(back.copies[place], at, known, plain)
             commit = back.commit(group, place, at)
             placed = commit is not None and commit.downstream == at and group not in here
-            found.setdefault(group, {})[place] = replace(not_beyond(one, at, commit), placed=placed)
+            one = not_beyond(one, at, commit)
+            log = back.copies[place].log_before(one.offset)
+            found.setdefault(group, {})[place] = replace(one, placed=placed, log=log)
     return found
 
 

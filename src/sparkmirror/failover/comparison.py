@@ -37,6 +37,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.source_history import UNDEFINED
+from sparkmirror.offsets.track import FAR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,29 @@ def ends(forth: Sides) -> dict[TopicPartition, int]:
         SparkmirrorError: the cluster cannot be asked.
     """
     return look.source_ends(forth, committed=False)
+
+
+def lost_at_home(forth: Sides, before: Comparison, timeout_ms: int) -> dict[str, int]:
+    """What the cluster that came back has lost of what was copied from it, beyond what was seen when it was compared.
+
+    Args:
+        forth: the flow from there, which is held.
+        before: what was seen then.
+        timeout_ms: of each question.
+
+    Returns:
+        from which offset on, by partition; 0 for a topic that was deleted and created again, by its name.
+
+    Raises:
+        SparkmirrorError: the cluster cannot be asked.
+    """
+    assert forth.store is not None
+    progress, known = forth.store.state.progress, {one.partition: one.offset for one in before.parted}
+    recreated = recreated_topics(progress, _topic_ids(forth))
+    parted = parted_logs(forth, progress, of_the_newest_run(forth, ends(forth)), recreated, timeout_ms)
+    again = [name for name in recreated if name not in before.recreated]
+    lost = {str(one.partition): one.offset for one in parted if one.offset < known.get(one.partition, FAR)}
+    return dict.fromkeys(again, 0) | lost
 
 
 def stable(forth: Sides, log_ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -410,10 +410,11 @@ class Failback:
     def _again_where_that_has_changed(self, operation: Operation) -> Iterator[str]:
         """Moves groups again if they stand where they would not be put now; gives what to say of it.
 
-        The cluster may have lost what was brought there, and the flow back may have brought it again by now. Of groups
+        The cluster may have lost what was copied from it. It may have lost what was brought there, and the flow back
+        may have brought it again by now. Of groups
         that have what they had before they were moved, the operation's record tells.
         """
-        not_taken, lost = look.not_taken(operation), self._said_of_lost_brought()
+        not_taken, lost = look.not_taken(operation), self._said_of_lost()
         decided = [
             move for move in self._decided(operation, settled=True) if move.missing and move.group not in not_taken
         ]
@@ -432,8 +433,15 @@ class Failback:
         self._move(operation)
         yield f"{why} since groups were moved: they were moved once more"
 
-    def _said_of_lost_brought(self) -> str:
-        return next((f"{place} from offset {offset} on" for place, offset in self._lost_brought().items()), "")
+    def _said_of_lost(self) -> str:
+        lost = (*self._lost_at_home().items(), *self._lost_brought().items())
+        return next((f"{place} from offset {offset} on" for place, offset in lost), "")
+
+    def _lost_at_home(self) -> dict[str, int]:
+        """What the cluster that came back has lost of its own since it was compared, as far as it answers."""
+        with suppress(SparkmirrorError):
+            return comparison.lost_at_home(self._forth, Comparison.of(self._newest.facts), look.OLDEST_MS)
+        return {}
 
     def _lost_brought(self) -> dict[TopicPartition, int]:
         """From where on the cluster that came back has lost what was brought there, as far as it answers.
@@ -456,7 +464,7 @@ class Failback:
         seen = self._seen(operation)
         last, lost = self._without_lost(seen.found, operation)
         late = time.monotonic() - self._looked > AT_ONCE_SECONDS
-        if lost or late or self._lost_brought():
+        if lost or late or self._lost_brought() or self._lost_at_home():
             self._verify(operation)
             operation = self._newest
             seen = self._seen(operation)

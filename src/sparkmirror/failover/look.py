@@ -25,6 +25,7 @@ from sparkmirror.duties.past_markers import at_last
 from sparkmirror.duties.upstream_offsets import upstream_on_record
 from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
+from sparkmirror.failover import own_logs
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
@@ -583,6 +584,8 @@ def sight(
     copies = {TopicPartition(renamed[place.topic], place.partition) for place in unmirrored}
     standing = standing_there(target, offsets, timeout_ms)
     committed = state.committed.values()
+    upstream = before_what_was_lost(upstream_on_record(state.groups, offsets), operation)
+    own = _in_own_logs(target, upstream, known, absent, min(timeout_ms, OLDEST_MS))
     return Sight(
         offsets=offsets,
         seen_ms=seen_ms,
@@ -594,7 +597,9 @@ def sight(
         there=standing,
         empty=ends_of_empty(target, copies - absent, timeout_ms),
         originals=originals,
-        upstream=_passed(sides, found, before_what_was_lost(upstream_on_record(state.groups, offsets), operation)),
+        upstream=_passed(sides, found, own.upstream),
+        own_lost=own.lost,
+        unproven=own.unproven,
         back=str(flow.name.back),
         commits=merged(commits_of(committed), landed(tried_of(committed), standing.offsets)),
         left=left_of(state.left, back or {}),
@@ -625,8 +630,30 @@ def _goes_by_the_record(kind: Kind | None, operation: Operation | None) -> bool:
     return kind is Kind.FAILOVER if operation is None else operation.kind == Kind.FAILOVER.value
 
 
+def _in_own_logs(
+    target: Cluster,
+    upstream: Mapping[str, Mapping[TopicPartition, UpstreamOffset]],
+    names: Mapping[str, str],
+    absent: Collection[TopicPartition],
+    timeout_ms: int,
+) -> own_logs.OwnLogs:
+    """What is on record of where groups lead to by the flow back, held against the logs; none where there is none."""
+    there = {
+        group: {
+            place: one
+            for place, one in own.items()
+            if place.topic not in names or TopicPartition(names[place.topic], place.partition) not in absent
+        }
+        for group, own in upstream.items()
+    }
+    found = own_logs.look(target, there, names, timeout_ms)
+    return replace(found, upstream={group: {**own, **found.upstream[group]} for group, own in upstream.items()})
+
+
 def _passed(
-    sides: Sides, maps: Mapping[TopicPartition, OffsetMap], upstream: dict[str, dict[TopicPartition, UpstreamOffset]]
+    sides: Sides,
+    maps: Mapping[TopicPartition, OffsetMap],
+    upstream: Mapping[str, Mapping[TopicPartition, UpstreamOffset]],
 ) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
     """The same, but behind the markers and copies that lie behind the position of the flow back, which brings none."""
     ends = {

@@ -85,6 +85,9 @@ class Sight:
         there: how the groups stand on the target.
         originals: of the source topics that are copies of the target's own, the names that these have there.
         upstream: by group where offsets lead to by the map of the flow the other way, as it is on record.
+        own_lost: by group and partition of the source, where the target's own log has lost its end before the place
+            that is on record there; `upstream` leads no further.
+        unproven: groups and partitions of the source where nobody can tell whether it has.
         back: the name of that flow.
         commits: what the flow itself has committed on the target last, as it is on record.
         left: what groups have left behind on the source, since operations have taken them to the target.
@@ -114,6 +117,8 @@ class Sight:
     empty: Mapping[TopicPartition, int] = field(default_factory=dict)
     originals: Mapping[str, str] = field(default_factory=dict)
     upstream: Mapping[str, Mapping[TopicPartition, UpstreamOffset]] = field(default_factory=dict)
+    own_lost: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
+    unproven: frozenset[tuple[str, TopicPartition]] = frozenset()
     back: str = ""
     commits: Commits = field(default_factory=dict)
     left: Left = field(default_factory=lambda: NOTHING_LEFT)
@@ -163,6 +168,7 @@ class MovedPlace:
             what it has where it went; else `NO_OFFSET`.
         doubtful: whether others have committed there, and nobody knows whether the group had been moved by then.
         apart: whether a group of its name stands there that is another one: both stay where they are.
+        torn: whether the target's own log has lost what lay there, or is another one by now.
         text: what lies at the offset, or why there is none.
     """
 
@@ -184,6 +190,7 @@ class MovedPlace:
     late: int = NO_OFFSET
     doubtful: bool = False
     apart: bool = False
+    torn: bool = False
     text: str = ""
 
 
@@ -318,6 +325,11 @@ class GroupMove:
     def apart(self) -> tuple[MovedPlace, ...]:
         """The partitions in which a group of its name stands there that is another one: both stay where they are."""
         return () if self.hindrance else tuple(place for place in self.places if place.apart)
+
+    @property
+    def torn(self) -> tuple[MovedPlace, ...]:
+        """The partitions in which the target's own log has lost what lay where the group would go on."""
+        return () if self.hindrance else tuple(place for place in self.places if place.torn)
 
     @property
     def skipping(self) -> tuple[MovedPlace, ...]:
@@ -466,7 +478,30 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     exact = result.place.exact if isinstance(result, Translated) else upstream is None
     exact = exact and at == committed.offset
     skipped = left_out(offsets, at, plain, upstream) if isinstance(result, Translated) else 0
-    return _placed(sight, group, replace(found, ahead=ahead, exact=exact, skipped=skipped), result)
+    placed = _placed(sight, group, replace(found, ahead=ahead, exact=exact, skipped=skipped), result)
+    return placed if _is_by_own_map(result, plain) else _as_its_log_is_known(sight, group, placed)
+
+
+def _is_by_own_map(result: Translation, plain: Translation) -> bool:
+    """Whether a group goes on at a copy of the flow's own: what is lost of these is known."""
+    return result == plain or (
+        isinstance(plain, Translated)
+        and plain.place is not Place.END
+        and isinstance(result, Translated)
+        and result.offset == plain.offset
+    )
+
+
+def _as_its_log_is_known(sight: Sight, group: str, place: MovedPlace) -> MovedPlace:
+    """The same; not exact where the target's own log has lost what lay there, or where nobody can tell."""
+    if place.offset == NO_OFFSET:
+        return place
+    begin = sight.own_lost.get((group, place.partition))
+    if begin is not None and place.offset >= begin:
+        return replace(place, exact=False, torn=True)
+    if (group, place.partition) in sight.unproven and not place.used:
+        return replace(place, exact=False, text=f"{place.text}, {UNPROVEN}")
+    return place
 
 
 def _in_the_original(sight: Sight, group: str, found: MovedPlace, upstream: UpstreamOffset | None) -> MovedPlace:
@@ -477,8 +512,8 @@ def _in_the_original(sight: Sight, group: str, found: MovedPlace, upstream: Upst
     if upstream.offset == NO_OFFSET:
         return replace(found, exact=False, text=Reason[upstream.name].value)
     result = Translated(upstream.offset, Place[upstream.name])
-    placed = _placed(sight, group, replace(found, exact=upstream.exact), result)
-    if placed.exact or placed.further:
+    placed = _as_its_log_is_known(sight, group, _placed(sight, group, replace(found, exact=upstream.exact), result))
+    if placed.exact or upstream.exact or placed.further or placed.torn:
         return placed
     behind = f", as far as {sight.back} is on record: some records before it may be read again"
     return replace(placed, text=placed.text + behind)
@@ -581,6 +616,10 @@ def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
 _SHOWN = 3
 
+UNPROVEN = (
+    "and it is not known whether the log there still has what lay before that: what was written in place of lost "
+    "records is skipped"
+)
 APART = "a group of that name stands there and was not moved: its offset stays"
 GONE = (
     "an operation had taken it there, and its offset is gone: deleted, expired, or lost with the end of "
@@ -721,6 +760,21 @@ def told_of_passed(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     what = f"{there} has lost the records at which groups stood since they were moved"
     return (f"{what}, and they go on at the first that is left: {', '.join(names[:_SHOWN])}{more}",) if names else ()
+
+
+def told_of_own_lost(decided: Iterable[GroupMove], there: str, back: str) -> tuple[str, ...]:
+    """What is told of groups in topics of the cluster that they go to, where these have lost records; a line for all.
+
+    Args:
+        decided: where groups go on.
+        there: that cluster.
+        back: the flow that had read the records there.
+    """
+    names = [f"{move.group} at {place.target} (offset {place.offset})" for move in decided for place in move.torn]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    what = f"{there} has lost records of its own topics since {back} has read them, or the topics were created again"
+    then = "groups go on where the loss begins, or stay where others have put them"
+    return (f"{what}: {then}: {', '.join(names[:_SHOWN])}{more}",) if names else ()
 
 
 def said_of_again(decided: Sequence[GroupMove]) -> str:

@@ -810,17 +810,20 @@ class Procedure:
     def _again_where_something_is_gone(self) -> tuple[tuple[str, ...], tuple[moves.GroupMove, ...]]:
         """Moves groups once more that have what they had before they were moved, or nothing, or stand at no record.
 
-        Gives what is said of the latter, and where all go on.
+        Also those that stand beyond where the target's own log has lost its end. Gives what is said of those two, and
+        where all go on.
         """
-        decided = self._decided()
-        passed = moves.told_of_passed(decided, self._aliases[1])
+        decided, (_, there), back = self._decided(), self._aliases, str(self._sides.flow.name.back)
+        passed = moves.told_of_passed(decided, there)
         gone = [move for move in decided if move.again and move.missing]
-        if gone or passed:
-            for text in (*([moves.said_of_again(gone)] if gone else ()), *passed):
+        beyond = [move for move in decided if move.torn and move.missing]
+        if gone or passed or beyond:
+            told = moves.told_of_own_lost(beyond, there, back)
+            for text in (*([moves.said_of_again(gone)] if gone else ()), *passed, *told):
                 self._tell(text)
             self.commit(self._decided)
             decided = self._decided()
-        return passed, decided
+        return (*passed, *moves.told_of_own_lost(decided, there, back)), decided
 
     def _again_before_what_was_lost(self, operation: Operation) -> Iterator[str]:
         """Moves groups back that stand in what the target has lost since they were moved; gives what to say of it."""

@@ -216,14 +216,14 @@ class Desk:
         state = self._store.state
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
         own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
-        without = narrowed.since(flow, state, source.listed)
+        without, decided = narrowed.since(flow, state, source.listed), moves.decide(sight)
         return plan.decide(
             kind,
             str(flow.name),
             state_of_flow,
             source,
             look.partitions(flow, state, source),
-            moves.decide(sight),
+            decided,
             against=(
                 *_elsewhere(str(flow.name), state),
                 *_not_ended(back, state, flow.name.back),
@@ -234,6 +234,7 @@ class Desk:
             notes=(
                 *(without if kind is Kind.FAILOVER else ()),
                 *_changed(self._sides, source),
+                *moves.told_of_own_lost(decided, str(flow.target.alias), str(flow.name.back)),
                 *(_denied(self._sides, source, state, flow.name, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
                 *((_left_behind(flow.name.back, flow, [str(place) for place in others]),) if others else ()),

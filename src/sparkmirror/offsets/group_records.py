@@ -31,9 +31,29 @@ from typing import Any, NamedTuple
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets import json_text
 from sparkmirror.offsets.json_text import INT32, count, flag, integer, moment, rows, signed, text, texts
+from sparkmirror.offsets.source_history import Begun
 
 _WITH_WRITER = 3
 """Words of a row behind partition, offset and metadata: a target offset counts only with its producer id and epoch."""
+
+
+class LogBefore(NamedTuple):
+    """Of which log of the target the records before an offset are: by this its leader tells whether it has them still.
+
+    Attributes:
+        topic_id: of the topic; "" where that is not known.
+        epochs: leader epochs of the log in order, at most `MOST_EPOCHS`. The last one is that of the record before the
+            offset, or a later one. An offset of `NO_OFFSET` says that it is not known where the epoch begins.
+    """
+
+    topic_id: str = ""
+    epochs: tuple[Begun, ...] = ()
+
+
+UNKNOWN_LOG = LogBefore()
+
+MOST_EPOCHS = 4
+"""Where a log has lost the records of so many leader epochs, the oldest of them says where the loss begins at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +69,7 @@ class UpstreamOffset:
         exact: whether the map reached as far as the group had read; otherwise the group reads some records again.
         left_out: offsets, at most, from the committed one up to the first that either flow has copied.
         placed: whether the flow back has put the group there as it stands on the target, and nobody has used it since.
+        log: of the target, before the offset, as the flow back has seen it.
     """
 
     offset: int
@@ -56,6 +77,7 @@ class UpstreamOffset:
     exact: bool = True
     left_out: int = 0
     placed: bool = False
+    log: LogBefore = UNKNOWN_LOG
 
 
 class ExactTarget(NamedTuple):
@@ -181,6 +203,8 @@ class GroupSeen:
         if self.upstream:
             known = sorted(self.upstream.items())
             said["upstream"] = [[number, one.offset, one.name, one.exact, *_more_of(one)] for number, one in known]
+            if logs := _logs_of(self.upstream):
+                said["upstream_logs"] = logs
         return json_text.write(said)
 
 
@@ -323,8 +347,11 @@ def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
         (integer(number, INT32), signed(offset), text(metadata), rest)
         for number, offset, metadata, *rest in rows(data["offsets"])
     ]
+    logs = dict(_logs_from(data.get("upstream_logs", {})))
     upstream = {
-        integer(number, INT32): UpstreamOffset(integer(offset), text(name), flag(exact), *_more_from(more))
+        integer(number, INT32): UpstreamOffset(
+            integer(offset), text(name), flag(exact), *_more_from(more), log=logs.get(number, UNKNOWN_LOG)
+        )
         for number, offset, name, exact, *more in rows(data.get("upstream", []))
     }
     return GroupSeen(
@@ -353,6 +380,24 @@ def _more_of(one: UpstreamOffset) -> tuple[int, ...]:
 def _more_from(more: Sequence[Any]) -> tuple[int, bool]:
     left_out, placed, *_ = [*map(count, more), 0, 0]
     return left_out, bool(placed)
+
+
+def _logs_of(upstream: Mapping[int, UpstreamOffset]) -> dict[str, list[list[int]]]:
+    """By topic id a row for each partition: most have the same."""
+    found: dict[str, list[list[int]]] = {}
+    for number, one in sorted(upstream.items()):
+        if one.log != UNKNOWN_LOG:
+            row = [number, *(part for begun in one.log.epochs for part in begun)]
+            found.setdefault(one.log.topic_id, []).append(row)
+    return found
+
+
+def _logs_from(data: Mapping[str, Any]) -> Iterator[tuple[int, LogBefore]]:
+    for topic_id, found in data.items():
+        for number, *epochs in rows(found):
+            begun = zip(epochs[::2], epochs[1::2], strict=True)
+            known = tuple(Begun(integer(epoch, INT32), integer(offset)) for epoch, offset in begun)
+            yield integer(number, INT32), LogBefore(text(topic_id), known)
 
 
 def _steps_down(commit: FlowCommit) -> Iterator[int]:

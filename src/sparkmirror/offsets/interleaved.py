@@ -23,9 +23,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sparkmirror.model import NO_OFFSET
-from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
+from sparkmirror.offsets.group_records import MOST_EPOCHS, UNKNOWN_LOG, FlowCommit, LogBefore, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, translate_back
 
 _NOTHING = NotYet(Reason.NOTHING_MIRRORED)
@@ -45,6 +46,9 @@ class FlowBack:
         ended: whether the other cluster has nothing that the flow back would still bring.
         lost: from this offset on the partition's log has lost what the flow back had put there, or None. Whoever
             stands behind it has not read that, as far as anybody knows.
+        topic_id: of the topic of the other cluster that it has copied; "" where that is not known.
+        epochs: the leader epochs of that topic's log that it has met, in order.
+        leader_epoch: that of the batch left of its position, or a later one; -1 where that is not known.
     """
 
     offsets: OffsetMap
@@ -54,6 +58,19 @@ class FlowBack:
     passed: int = NO_OFFSET
     ended: bool = False
     lost: int | None = None
+    topic_id: str = ""
+    epochs: tuple[Begun, ...] = ()
+    leader_epoch: int = -1
+
+    def log_before(self, offset: int) -> LogBefore:
+        """Of which log the records before an offset of the other cluster are; before the first one there are none."""
+        if offset <= 0:
+            return UNKNOWN_LOG
+        begun = [one for one in self.epochs if one.offset < offset]
+        newest = begun[-1].epoch if begun else -1
+        if offset >= self.offsets.position and self.leader_epoch > newest:
+            begun.append(Begun(self.leader_epoch, NO_OFFSET))  # of which the begin is not on record
+        return LogBefore(self.topic_id, tuple(begun[-MOST_EPOCHS:]))
 
 
 def upstream_of(

@@ -41,6 +41,11 @@ class Place(Enum):
     )
     LOST = "the first record whose copy was lost: some records behind it may be read once more"
     STOOD = "where the group stood before it left, since what was copied for it was lost: nobody has used it since"
+    TORN = (
+        "where the target's own log has lost its end since: what lies from there on now was not there when the flow "
+        "the other way had read it"
+    )
+    BEGIN = "the begin of the target's own topic, which was deleted and created again since"
     PARTED = "where the source has lost the end of its log: what lay behind was copied, what lies there now was not"
     UNSETTLED = (
         "as far as the flow is on record, which may have copied more: some records behind it may be read once more"
@@ -66,6 +71,8 @@ class Place(Enum):
             Place.BACK_BEHIND,
             Place.CAME_SINCE,
             Place.OF_OTHERS,
+            Place.TORN,
+            Place.BEGIN,
         )
 
 
