@@ -60,6 +60,7 @@ SOUND: dict[str, Any] = {
     "left_before": ["g"],
     "lifted": {"a": {"orders": WHEN}, "b": {}},
     "lost_copies": [[*PLACE, "a.groesse", 3, 5, 6, 7]],
+    "lost_start": True,
     "map_lacks": ["cluster b, the internal topic: it lacks something"],
     "moved": ["g", "h"],
     "moved_before": [],

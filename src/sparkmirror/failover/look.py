@@ -30,7 +30,17 @@ from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
 from sparkmirror.failover.others import Written, brought, homeward_ends, position_of, written
-from sparkmirror.failover.states import MOVED, MOVED_BEFORE, NOT_TAKEN, TORN, UNASKED, UNBROUGHT, UNSETTLED, Kind
+from sparkmirror.failover.states import (
+    LOST_START,
+    MOVED,
+    MOVED_BEFORE,
+    NOT_TAKEN,
+    TORN,
+    UNASKED,
+    UNBROUGHT,
+    UNSETTLED,
+    Kind,
+)
 from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -614,6 +624,7 @@ def sight(
         unsure=unsure_in(operation),
         tried=places_in(operation),
         earlier=earlier_in(operation),
+        lost_start=state.lacks_all_starts if operation is None else bool(operation.facts.get(LOST_START)),
         unasked=frozenset(() if operation is None else operation.facts.get(UNASKED, ())),
         lost=frozenset(
             (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost

@@ -99,6 +99,7 @@ class Sight:
         earlier: where groups stood that the operation itself has moved.
         lost: groups and partitions where the source has lost what was committed, and `offsets` is what was seen before.
         unasked: groups of which a source that answers has not said what they have there now.
+        lost_start: whether the flow's internal topic had lost the records of its starts, and what was there before.
         unsure: places of which nobody knows whether the operation has moved them; `moved` has their groups too.
         tried: places that it was about to change when it was broken off, of groups that it has moved in part.
         unsettled: source partitions of which more may have been copied than is on record, since the target's log could
@@ -136,6 +137,7 @@ class Sight:
     earlier: Earlier = NOTHING_EARLIER
     lost: frozenset[tuple[str, TopicPartition]] = frozenset()
     unasked: frozenset[str] = frozenset()
+    lost_start: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -631,6 +633,7 @@ SEEN_BEFORE = (
     "topic has lost its end too, it goes on there, and copies of what was lost that it had not read are skipped"
 )
 SEEN_LAST = "by what was seen of the group last: what it has now where it leaves could not be asked"
+ON_WHAT_IS_LEFT = "by what the flow's internal topic has not lost: what is on record of the group may be old"
 USED = "committed there since the group was moved: left there"
 MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
 MOVED_OR_NOT = "others have committed there, and whether the group had been moved by then is not known"
@@ -704,7 +707,8 @@ def with_again(place: MovedPlace, group: str, earlier: Earlier) -> MovedPlace:
 
 def _as_it_is_known(sight: Sight, group: str, place: MovedPlace) -> MovedPlace:
     known = with_lost(with_again(_with_others(sight, place), group, sight.earlier), group, sight.lost)
-    return with_unasked(known) if group in sight.unasked else known
+    known = _inexact(known, SEEN_LAST) if group in sight.unasked else known
+    return _inexact(known, ON_WHAT_IS_LEFT) if sight.lost_start else known
 
 
 def _with_others(sight: Sight, place: MovedPlace) -> MovedPlace:
@@ -718,11 +722,11 @@ def _with_others(sight: Sight, place: MovedPlace) -> MovedPlace:
     return place
 
 
-def with_unasked(place: MovedPlace) -> MovedPlace:
-    """The same for a group that may have committed something else since on the cluster that it leaves: not exact."""
+def _inexact(place: MovedPlace, why: str) -> MovedPlace:
+    """The same for a group of which what is on record may not be what it has on the cluster that it leaves."""
     if place.target is None or place.offset == NO_OFFSET:
         return place
-    return replace(place, exact=False, text=f"{place.text}, {SEEN_LAST}")
+    return replace(place, exact=False, text=f"{place.text}, {why}")
 
 
 def with_lost(place: MovedPlace, group: str, lost: Collection[tuple[str, TopicPartition]]) -> MovedPlace:

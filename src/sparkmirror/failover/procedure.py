@@ -57,6 +57,7 @@ from sparkmirror.failover.states import (
     FENCE,
     FORGOTTEN,
     HELD_BEFORE,
+    LOST_START,
     MOVED,
     NOT_TAKEN,
     TORN,
@@ -72,6 +73,7 @@ from sparkmirror.failover.states import (
     holders,
 )
 from sparkmirror.failover.tried import Tried, settled, tried_in, unsure_in, unsure_rows, with_tried
+from sparkmirror.flow import lost_start
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.opening import check_still_held
 from sparkmirror.flow.operator import discover
@@ -796,6 +798,7 @@ class Procedure:
         torn = [*self._again_before_what_was_lost(operation)]
         late = (*self.deny_again_at_the_end(), *self._late_at_the_source()) if is_planned else ()
         seen = (
+            *((lost_start.said(self._sides.flow.name),) if operation.facts.get(LOST_START) else ()),
             *operation.facts.get(UNTOLD, ()),
             *Changes.of(operation.facts).troubles(operation.source, operation.target),
             *unbrought.troubles(look.unbrought_in(operation), operation.source, operation.target),

@@ -117,6 +117,10 @@ MAP_LACKS = "map_lacks"
 put on record where the partitions stand: a line for each topic, for people."""
 
 
+LOST_START = "lost_start"
+"""The fact that says that the flow's internal topic had lost the records of its starts when the operation was begun."""
+
+
 MOVED, MOVED_BEFORE = "moved", "moved_before"
 """The facts that have the groups that the operation has moved, and those that earlier ones have moved to where
 applications are, since the flow is held: what is on record of these at the source is older."""

@@ -57,6 +57,7 @@ from sparkmirror.failover.states import (
     HOME_FENCE,
     LEFT_BEFORE,
     LIFTED,
+    LOST_START,
     MOVED_BEFORE,
     Kind,
     Step,
@@ -74,7 +75,8 @@ from sparkmirror.failover.unfinished import (
     went_back,
     why_forward_only,
 )
-from sparkmirror.flow.opening import check_naming, never_started
+from sparkmirror.flow import lost_start
+from sparkmirror.flow.opening import check_naming, known_flow, never_started
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import observed
 from sparkmirror.kafka import admin
@@ -152,9 +154,10 @@ def prepared(flow: FlowConfig, file: str, back: FlowConfig | None = None) -> Ite
     """
     with connected(flow, role="operator") as sides:
         state = record(sides)
-        if state is None or state.flow is None:
+        known = None if state is None else known_flow(flow, sides.target, state)
+        if known is None:
             raise never_started(flow, state, file)
-        check_naming(flow, state.flow, file)
+        check_naming(flow, known, file)
         yield Desk(sides, file, back)
 
 
@@ -233,6 +236,7 @@ class Desk:
             ),
             notes=(
                 *(without if kind is Kind.FAILOVER else ()),
+                *((lost_start.said(flow.name),) if state.lacks_all_starts else ()),
                 *_changed(self._sides, source),
                 *moves.told_of_own_lost(decided, str(flow.target.alias), str(flow.name.back)),
                 *(_denied(self._sides, source, state, flow.name, self._file) if kind is Kind.SWITCHOVER else ()),
@@ -272,6 +276,7 @@ class Desk:
                 raise SparkmirrorError(self._told_of(unfinished))
             if unfinished is None:
                 facts = options.facts | {"answers": answers} | given_up | self._inherited_fence(kind)
+                facts |= {LOST_START: True} if self._store.state.lacks_all_starts else {}
                 facts[BACK] = row_of(self._planned_back if back is None else standing(back))
                 moved_back = _moved_back(self._store.state, back if answers else None)
                 moved = sorted(look.moved_while_held(self._store.state, back=moved_back))

@@ -15,6 +15,7 @@ from sparkmirror.copy.registrations import carried_into
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.errors import ConfigError, HeldError, SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms, wall_time
+from sparkmirror.flow import lost_start
 from sparkmirror.flow.facts import Facts
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities, to_itself
@@ -197,7 +198,7 @@ def open_without_source(
     """
     store = Store(target, internal_topic(config.name), config.admin_timeout_ms)
     store.follow()
-    known = store.state.flow
+    known = known_flow(config, target, store.state)
     if known is None:
         raise never_started(config, store.state, file)
     target_id = admin.cluster_id(target, config.admin_timeout_ms)
@@ -207,14 +208,29 @@ def open_without_source(
     return _take(config, known.source_id, target, target_id, store, file, run, elsewhere=True, copies=False)
 
 
+def known_flow(config: FlowConfig, target: Cluster, state: JournalState) -> FlowRecord | None:
+    """The flow's record, also where its internal topic has lost it and other records tell what it had said.
+
+    Such a one is put into ``state``, where the topic replaces it when there is one again.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked.
+    """
+    if state.flow is None and state.lacks_start:
+        state.flow = lost_start.find(config, target, state, naming_of(config))
+    return state.flow
+
+
 def never_started(config: FlowConfig, known: JournalState | None, file: str) -> ConfigError:
     """The error of whoever asks about a flow that has no record of a start, or whose internal topic has lost it."""
     if known is not None and known.lacks_start:
         return ConfigError(
             file=file,
             key=str(config.name),
-            reason=f"{internal_topic(config.name)} has lost the end of its log, with the record of the flow's start",
-            remedy="if the flow runs, try again in a minute, when its driver has put that there again; else start it",
+            reason=f"{internal_topic(config.name)} has lost the end of its log, with the record of the flow's start, "
+            "and nothing else tells surely which cluster it copies from and how copies are named",
+            remedy="if the flow runs, try again in a minute, when its driver has put that there again; else start it, "
+            "which needs its source",
         )
     return ConfigError(
         file=file,

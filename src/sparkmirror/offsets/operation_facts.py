@@ -160,6 +160,7 @@ FACTS: Mapping[str, Reader] = {
     "left_before": texts,
     "lifted": _by_name(_by_name(moment, _topic)),
     "lost_copies": _all(_row(*_PLACE, *_PLACE, signed, signed, signed)),
+    "lost_start": flag,
     "map_lacks": texts,
     "moved": texts,
     "moved_before": texts,

@@ -79,7 +79,8 @@ class FlowRecord:
     Attributes:
         source_alias, source_id, target_alias, target_id: the clusters.
         naming: the replication policy.
-        generation: counts the starts of the driver, and its changes of a producer id.
+        generation: counts the starts of the driver, and its changes of a producer id. 0 where the record is lost, and
+            others tell what it had said (``flow.lost_start``): such a one is never written.
         tells_since_ms: since when lanes leave out by its writer what came from the target; 0: never. It stays so.
         exact_after: as in `Stopped`, when this run began; what it has put on record since is not in doubt.
         topics, topics_exclude: which topics this run copies, as it is configured.

@@ -157,6 +157,11 @@ class JournalState:
         return self.newest_generation > (0 if self.flow is None else self.flow.generation)
 
     @property
+    def lacks_all_starts(self) -> bool:
+        """The same where no earlier start is on record either."""
+        return self.lacks_start and (self.flow is None or not self.flow.generation)
+
+    @property
     def ended_cleanly(self) -> bool:
         """Whether the newest run on record drained, or none ever copied. An earlier one's word may come late."""
         if self.lacks_start:
