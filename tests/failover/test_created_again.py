@@ -106,6 +106,8 @@ def test_a_failback_waits_until_the_flow_back_has_brought_what_is_there_now(clus
         commit(cluster_b, group, name, {0: 30})
         waited = sparkmirror("wait", file, "--caught-up", "--flow", "b->a", "--timeout", "0")
         assert waited.returncode == 1, waited.stdout
+        plan = sparkmirror("failback", file, "--to", "a", "--dry-run")
+        assert f"topic {name} was deleted and created again on b" in " ".join(plan.stdout.split())
         done = sparkmirror("failback", file, "--to", "a", "--timeout", "120", *words)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "is told to look now" in " ".join(done.stdout.split())

@@ -72,5 +72,14 @@ def test_a_partition_that_stands_still_is_not_complete_wherever_it_stands():
     assert not found.complete
 
 
+def test_a_partition_whose_copy_is_gone_is_not_complete_whatever_the_record_says():
+    """The flow finds that when it writes there again, and has no error on record until then."""
+    gone = {PLACES[0]: "its copy a.t-0 does not exist", PLACES[1]: "the second", PLACES[2]: "of another command"}
+    ranges, known = {PLACES[0]: (0, 4), PLACES[1]: (0, 4)}, state_of([progress(0, 4), progress(1, 4)])
+    found = outstanding("f", ranges, known, {}, gone)
+    assert found == Left(flow="f", partitions=2, worst="t-0", trouble="t-0: its copy a.t-0 does not exist")
+    assert not found.complete
+
+
 def test_a_flow_that_was_never_started_is_not_complete_even_without_partitions():
     assert not outstanding("f", {}, None).complete

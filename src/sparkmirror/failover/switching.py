@@ -654,6 +654,8 @@ class BackDesk(Desk):
             notes=(
                 *narrowed.since(forth, self._store.state),
                 *seen.troubles(back.source.alias, forth.source.alias),
+                *_changed(self._back, source),
+                *_lost_there(self._back),
                 *doubt.said_of(doubtful, str(back.name)),
                 *failback.unchosen(self._sides, self._back),
                 *failback.said_of_strangers(self._sides, self._back, decided),
@@ -810,6 +812,17 @@ def _changed(sides: Sides, source: look.SourceState) -> tuple[str, ...]:
     except SparkmirrorError as failure:
         return (f"whether {sides.flow.source.alias} still has what was copied is not known: {failure}",)
     return seen.troubles(str(sides.flow.source.alias), str(sides.flow.target.alias))
+
+
+def _lost_there(back: Sides) -> tuple[str, ...]:
+    """What the cluster that came back has lost of what was brought to it, and the flow there has not found."""
+    flow = back.flow
+    try:
+        lost = comparison.lost_here(back, look.ASK_MS)
+    except SparkmirrorError as failure:
+        return (f"whether {flow.target.alias} still has what was brought there is not known: {failure}",)
+    then = f"{flow.name} brings that again before groups are moved"
+    return tuple(f"{flow.target.alias} has lost {one.copy} from offset {one.offset} on: {then}" for one in lost)
 
 
 def _shut_out(flow: FlowConfig, options: Options, file: str) -> tuple[str, ...]:

@@ -7,20 +7,24 @@ look.
 
 Invariants: `outstanding` is pure; a partition that the flow has not found yet counts as not copied, unless it is empty,
 and so does one of a topic that was deleted and created again; one that stands still is not complete, wherever it
-stands; a topic that somebody has paused is named.
+stands, nor one whose copy the target does not have any more, which the flow may find only when it writes there again; a
+topic that somebody has paused is named.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from sparkmirror.config import MirrorConfig, Side
 from sparkmirror.duties import topics
+from sparkmirror.duties.checked_maps import has_lost
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.known_maps import KnownMaps
+from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.errors import ConfigError, SparkmirrorError
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
@@ -141,9 +145,44 @@ class _Look:
         """Asks the flow's own record how far it is."""
         flow = self._sides.flow
         try:
-            return outstanding(str(flow.name), self.ranges, record(self._sides), self._ids)
+            known = record(self._sides)
+            left = outstanding(str(flow.name), self.ranges, known, self._ids)
+            if known is None or not left.complete:
+                return left
+            gone = gone_copies(self._sides, known, self.ranges)
+            return outstanding(str(flow.name), self.ranges, known, self._ids, gone)
         except SparkmirrorError as failure:
             return Left(flow=str(flow.name), partitions=len(self.ranges), trouble=str(failure))
+
+
+def gone_copies(sides: Sides, known: JournalState, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+    """Of which partitions the target has lost what was copied, or does not say so, and why.
+
+    Args:
+        sides: the flow and its clusters.
+        known: its internal topic, read to its end.
+        places: partitions of the source.
+
+    Raises:
+        SparkmirrorError: the target cannot be asked.
+    """
+    flow, target, timeout_ms = sides.flow, sides.target, min(ASK_MS, sides.flow.admin_timeout_ms)
+    there = {
+        place: TopicPartition(topics.remote_topic(flow, place.topic), place.partition)
+        for place in places
+        if place in known.progress and (len(known.map_of(place)) or place in known.inherited)
+    }
+    absent = admin.absent(target, there.values(), timeout_ms)
+    found = {place: f"its copy {copy} does not exist" for place, copy in there.items() if copy in absent}
+    lost = lost_copies(flow, target, {p: known.progress[p] for p in there if p not in found}, timeout_ms)
+    maps = KnownMaps(sides).of(set(lost.found))
+    found |= {
+        place: f"{target.alias} has lost what had been copied to {there[place]} from offset {offset} on"
+        for place, offset in lost.found.items()
+        if has_lost(maps[place], known.inherited.get(place), offset)
+    }
+    failed = {place: f"whether {there[place]} has all is not known: {why}" for place, why in lost.failed.items()}
+    return found | failed
 
 
 def asking_ms(timeout_ms: int, left_s: float) -> int:
@@ -161,6 +200,7 @@ def outstanding(
     ranges: Mapping[TopicPartition, tuple[int, int]],
     known: JournalState | None,
     ids: Mapping[str, str] = MappingProxyType({}),
+    gone: Mapping[TopicPartition, str] = MappingProxyType({}),
 ) -> Left:
     """What is missing of these source offsets.
 
@@ -170,6 +210,7 @@ def outstanding(
         known: the flow's internal topic, or None where it was never started.
         ids: of the topics of the source as they are now, "" where nobody can tell: how far another topic of the name
             was copied says nothing.
+        gone: partitions of which the target does not have what was copied, and why.
     """
     if known is None:
         return Left(flow=flow, partitions=len(ranges), trouble="it was never started")
@@ -183,10 +224,11 @@ def outstanding(
         missing = end - max(start, NO_OFFSET if progress is None else progress.position)
         if progress is not None and progress.error:
             still[place] = progress.error
-        if missing > 0 or place in still:
+        if missing > 0 or place in still or place in gone:
             behind[place] = max(0, missing)
     troubles = [f"paused: {', '.join(paused)}"] if paused and behind else []
     troubles += [f"{place} stands still: {why}" for place, why in sorted(still.items())[:1]]
+    troubles += [f"{place}: {why}" for place, why in sorted(gone.items())[:1] if place in behind]
     return Left(
         flow=flow,
         records=sum(behind.values()),
