@@ -21,7 +21,7 @@ from sparkmirror.copy.lease import LEASE_SECONDS, Lease, now
 from sparkmirror.copy.receipt import Outcome, Receipt
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
-from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.journal import Entry, Journal
 from sparkmirror.model import Writer
 from sparkmirror.offsets.recovery import RecoveryPoint
 from sparkmirror.offsets.segments import Segments
@@ -115,6 +115,29 @@ def test_a_round_that_took_long_counts_from_its_beginning(monkeypatch: pytest.Mo
         took = LEASE_SECONDS + 1
         bench.run(lane.watch._sign)
         assert not lane.lease.holds, "it was over before the round was"
+    finally:
+        bench.close()
+
+
+def test_a_sign_that_the_control_topic_has_lost_before_it_was_read_is_given_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sparkmirror.copy.handover.SIGN_SECONDS", 0.2)
+    bench = Bench(1)
+    handover, end, cut = bench.lane.handover, 9, 5
+
+    async def append(entries: object) -> int:
+        return end
+
+    async def read(offset: int, max_wait_ms: int) -> tuple[list[Entry], int, int]:
+        await handover.journal.cluster.loop.sleep(0.01)
+        return [], cut, cut
+
+    monkeypatch.setattr(handover.journal, "append", append)
+    monkeypatch.setattr(handover.journal, "read", read)
+    try:
+        with pytest.raises(LinkError, match="was not read up to offset 9 within"):
+            bench.run(handover.give_sign, None)
+        end = 4
+        assert bench.run(handover.give_sign, None) == ""
     finally:
         bench.close()
 

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from kafka.errors import KafkaTimeoutError
 from kafka.protocol.sasl import SaslAuthenticateRequest
 
 from sparkmirror.kafka.cluster import new_loop
@@ -64,6 +65,33 @@ def test_what_holds_no_batch_always_goes(line: Line):
     line.transport.write(b"sign of life")
     assert line.transport._sock_send() == (12, None)
     assert line.far.recv(100) == b"batchsign of life"
+
+
+class Heard:
+    """A protocol that hears of the end of its connection."""
+
+    _sensors = None
+
+    def __init__(self) -> None:
+        self.lost: list[Exception | None] = []
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.append(error)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_connection_that_closes_once_it_has_sent_what_waits_ends_at_a_deadline_too(line: Line, waits: bool):
+    """The other end takes nothing any more: whoever waits for an answer on it would wait without end."""
+    heard, late = Heard(), KafkaTimeoutError()
+    line.transport.set_protocol(heard)
+    if waits:
+        line.transport.write(b"x" * (16 << 20))
+        line.transport._sock_send()
+    line.transport.close()
+    assert heard.lost == ([] if waits else [None])
+    line.transport.abort(late)
+    line.transport.abort(late)
+    assert heard.lost == ([late] if waits else [None])
 
 
 def test_what_is_sent_is_in_no_log_even_at_its_finest(caplog: pytest.LogCaptureFixture):

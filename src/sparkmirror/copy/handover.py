@@ -35,8 +35,8 @@ from sparkmirror.offsets.recovery import RecoveryPoint
 WAIT_SECONDS = 120.0
 POLL_MS = 500
 SIGN_POLL_MS = 100
-TURN_SECONDS = 60.0
-"""Longer than any read takes: it has a deadline."""
+SIGN_SECONDS = 10.0
+"""For the topic to be read up to a sign that it has acknowledged; longer than a lease, which is over then."""
 
 
 class Handover:
@@ -77,13 +77,17 @@ class Handover:
 
         Raises:
             BrokerError: the topic cannot be written or read.
-            LinkError: the target does not answer.
+            LinkError: the target does not answer, or the topic has lost the sign before it was read.
         """
         offset = await self.journal.append([(alive_key(self._plan.run, self._plan.shift), alive_value(point))])
         if offset < self._next:
             self._next = 0  # the topic lost its tail, or was made anew
+        deadline = time.monotonic() + SIGN_SECONDS
         while self._next <= offset:
             await self.read(SIGN_POLL_MS)
+            if self._next <= offset and time.monotonic() > deadline:
+                reason = f"{self.journal.topic} was not read up to offset {offset} within {SIGN_SECONDS:g} s"
+                raise self.journal.cluster.link_error(ConnectionError(reason))
         return self.state.ended(self._plan.shift)
 
     async def take_over(self, partitions: Sequence[PartitionCopy]) -> bool:

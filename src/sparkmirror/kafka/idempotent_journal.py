@@ -240,6 +240,7 @@ class IdempotentJournal(Journal):
             self._fail(batch, broken)
         finally:
             batch.in_flight = False
+            self._pipeline.broken |= not batch.acknowledged  # whatever was raised: nothing else would send it again
             self._changed.set()
 
     def _refused(self, batch: _Batch, refusal: BrokerError) -> None:

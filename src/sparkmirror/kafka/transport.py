@@ -71,6 +71,8 @@ class _Wide(ABC):
     """Replaces how a kafka-python transport reads and writes."""
 
     _sock: Any
+    _closed: bool
+    _close: Callable[[Exception | None], None]
     _write_buffer: Any
     _writing: bool
     _net: Any
@@ -85,6 +87,17 @@ class _Wide(ABC):
             self.writelines([memoryview(piece) for piece in data])  # type: ignore[attr-defined]  # of kafka-python
         else:
             super().write(data)  # type: ignore[misc]  # of kafka-python
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Closes at once, also a connection that is being closed when what waits has left: that may be never.
+
+        kafka-python would leave it open then, and requests that were sent on it without an answer.
+        """
+        if self._closed and self._sock is not None:
+            self._write_buffer.clear()
+            self._close(error)
+        else:
+            super().abort(error)  # type: ignore[misc]  # of kafka-python
 
     def _sock_send(self) -> tuple[int, Exception | None]:
         waiting = self._write_buffer
