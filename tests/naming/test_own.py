@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -74,6 +75,25 @@ class Partly(Suffix):
         return topic if topic.startswith("global") else topic + "@" + source_alias
 
 
+class Knows(Suffix):
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.password = settings["replication.policy.password"]
+        self.fail("made")
+
+    def fail(self, question):
+        if self.mark == question:
+            raise LookupError("no login as mirror/" + self.password[::-1])
+
+    def format_remote_topic(self, source_alias, topic):
+        self.fail("probed")
+        return super().format_remote_topic(source_alias, topic)
+
+    def topic_source(self, topic):
+        self.fail("asked")
+        return {self.password: 1}
+
+
 class Poor:
     def __init__(self, settings):
         pass
@@ -90,6 +110,7 @@ nothing = 5
 """
 
 Read = Callable[..., FlowConfig]
+ENV_PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 
 
 @pytest.fixture
@@ -210,6 +231,32 @@ def test_an_answer_that_cannot_be_used_names_the_question(read: Read, ask, told)
         ask(policy)
     assert (caught.value.key, caught.value.remedy) == ("replication.policy.class", "correct the class")
     assert "names_of_ours:Wrong" in caught.value.reason
+
+
+@pytest.mark.parametrize("password", ["canary", "${env:CANARY}"])
+@pytest.mark.parametrize("mark", ["made", "probed", "asked", "@"])
+def test_no_failure_and_no_answer_of_a_policy_shows_a_secret_that_it_was_made_with(
+    mark: str, password: str, read: Read, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CANARY", "canary")
+    more = {"replication.policy.mark": mark, "replication.policy.password": password}
+    more |= {"config.providers": "env", "config.providers.env.class": ENV_PROVIDER}
+    with pytest.raises(ConfigError, match=r"LookupError, of which the text is not shown|gave dict, neither") as caught:
+        policy_for(read("names_of_ours:Knows", more).policy, A).topic_source("t")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "canary" not in shown
+    assert "canary"[::-1] not in shown
+    assert ("gave dict, neither" if mark == "@" else "LookupError, of which") in str(caught.value)
+
+
+def test_a_module_that_fails_with_a_login_in_its_text_does_not_show_it(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "logs_in.py").write_text("raise OSError('no way to db://mirror:' + 'yranac'[::-1] + '@host/names')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match="logs_in cannot be imported: OSError, of which") as caught:
+        read("logs_in:Policy")
+    assert "canary" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_executors_do_not_need_the_class(read: Read):

@@ -242,14 +242,17 @@ def _own_policy(reader: Reader, name: FlowName) -> PolicyChoice | None:
     own = policies.find_class(entry, path)
     if own is None:
         return None
-    settings = {key: reader.text(key) or "" for key in sorted(reader.entries) if key.startswith(OF_POLICY)}
+    entries = {key: found for key, found in sorted(reader.entries.items()) if key.startswith(OF_POLICY)}
+    secretive = any(found.secret or "${" in found.raw for found in entries.values())
+    settings = {key: reader.text(key) or "" for key in entries}
     settings |= {"source.cluster.alias": name.source, "target.cluster.alias": name.target}
-    policy = policies.make_policy(entry, own, settings)
+    policy = policies.make_policy(entry, own, settings, secretive=secretive)
     return PolicyChoice(
         kind=PolicyKind.OWN,
         path=f"{own.__module__}:{own.__name__}" if ":" not in path else path,
         settings=tuple(settings.items()),
-        own_keeps_names=policies.keeps_names(entry, policy, name.source),
+        secretive=secretive,
+        own_keeps_names=policies.keeps_names(entry, policy, name.source, secretive=secretive),
         file=entry.file,
         key=entry.key,
     )

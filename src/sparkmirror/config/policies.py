@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from sparkmirror.config.entries import Entry
-from sparkmirror.errors import ConfigError
+from sparkmirror.config.secret import holds_secret
 
 NEEDED = ("format_remote_topic", "topic_source", "upstream_topic")
 PROBE = "sparkmirror-probe"
@@ -79,15 +79,21 @@ def find_class(entry: Entry, path: str) -> type[Any] | None:
         raise entry.wrong(
             f"{_shown(entry, module)} needs the module {failure.name}, which is not there", "install it"
         ) from failure
-    except (Exception, SystemExit) as failure:  # sys.exit would end the command as if all were well
-        raise _failed(entry, f"{_shown(entry, module)} cannot be imported", failure) from failure
+    except (Exception, SystemExit) as failure:  # noqa: BLE001 - told; sys.exit would end the command as if all were well
+        _fail(entry, f"{_shown(entry, module)} cannot be imported", failure)
     if not isinstance(found, type):
         raise entry.wrong(f"the Python module {_shown(entry, module)} has no class {_shown(entry, name)}", HOW)
     return found
 
 
-def make_policy(entry: Entry, own: type[Any], settings: Mapping[str, str]) -> Any:
+def make_policy(entry: Entry, own: type[Any], settings: Mapping[str, str], *, secretive: bool = False) -> Any:
     """An object of the class, asked once whether it answers.
+
+    Args:
+        entry: names the class.
+        own: the class.
+        settings: that it is made with.
+        secretive: whether one of them must not be shown.
 
     Raises:
         ConfigError: it cannot be made, or lacks a method.
@@ -97,12 +103,18 @@ def make_policy(entry: Entry, own: type[Any], settings: Mapping[str, str]) -> An
         raise entry.wrong(f"the class {own.__qualname__} has no method {', '.join(missing)}", HOW)
     try:
         return own(dict(settings))
-    except (Exception, SystemExit) as failure:  # sys.exit would end the command as if all were well
-        raise _failed(entry, f"{own.__qualname__}(settings) failed", failure) from failure
+    except (Exception, SystemExit) as failure:  # noqa: BLE001 - told; sys.exit would end the command as if all were well
+        _fail(entry, f"{own.__qualname__}(settings) failed", failure, secretive=secretive)
 
 
-def keeps_names(entry: Entry, policy: Any, source: str) -> bool:
+def keeps_names(entry: Entry, policy: Any, source: str, *, secretive: bool = False) -> bool:
     """Whether topics keep their names on the target.
+
+    Args:
+        entry: names the policy's class.
+        policy: an object of it.
+        source: the alias of the source.
+        secretive: as for `make_policy`.
 
     Raises:
         ConfigError: the policy fails.
@@ -112,8 +124,16 @@ def keeps_names(entry: Entry, policy: Any, source: str) -> bool:
         return told
     try:
         return bool(policy.format_remote_topic(source, PROBE) == PROBE)
-    except (Exception, SystemExit) as failure:  # sys.exit would end the command as if all were well
-        raise _failed(entry, f"format_remote_topic({source!r}, {PROBE!r}) failed", failure) from failure
+    except (Exception, SystemExit) as failure:  # noqa: BLE001 - told; sys.exit would end the command as if all were well
+        _fail(entry, f"format_remote_topic({source!r}, {PROBE!r}) failed", failure, secretive=secretive)
+
+
+def told(failure: BaseException, *, secretive: bool) -> str:
+    """What a failure of an own policy may say: its text can hold what the policy was made with, in whatever form."""
+    kind, text = type(failure).__name__, str(failure)
+    if secretive or holds_secret(text):
+        return f"{kind}, of which the text is not shown: it may hold a secret that the policy knows"
+    return f"{kind}: {text}"
 
 
 def _shown(entry: Entry, part: str) -> str:
@@ -121,5 +141,6 @@ def _shown(entry: Entry, part: str) -> str:
     return entry.shown if "${" in entry.raw or entry.secret else part
 
 
-def _failed(entry: Entry, what: str, failure: BaseException) -> ConfigError:
-    return entry.wrong(f"{what}: {type(failure).__name__}: {failure}", "correct the class")
+def _fail(entry: Entry, what: str, failure: BaseException, *, secretive: bool = False) -> NoReturn:
+    shown = told(failure, secretive=secretive)
+    raise entry.wrong(f"{what}: {shown}", "correct the class") from (failure if str(failure) in shown else None)

@@ -123,6 +123,7 @@ class PolicyChoice:
             a dot whatever ``separator`` is.
         path: of an own policy, ``package.module:Class``.
         settings: that it is made with.
+        secretive: whether one of them must not be shown.
         own_keeps_names: whether it leaves topics their names.
         file, key: where it was chosen, for messages.
     """
@@ -131,7 +132,8 @@ class PolicyChoice:
     separator: str = "."
     internal_separator_follows: bool = True
     path: str = ""
-    settings: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    secretive: bool = False
     own_keeps_names: bool = False
     file: str = ""
     key: str = ""

@@ -10,6 +10,7 @@ import importlib
 from typing import Any, TypeVar
 
 from sparkmirror.config import PolicyChoice
+from sparkmirror.config.policies import told
 from sparkmirror.errors import ConfigError
 from sparkmirror.model import Alias
 from sparkmirror.naming.policies import HEARTBEATS_TOPIC, DefaultReplicationPolicy
@@ -110,21 +111,27 @@ class OwnReplicationPolicy:
     def _ask(self, question: str, kind: type[T], *arguments: str) -> T:
         answer = self._answer(question, *arguments)
         if not isinstance(answer, kind) or answer == "":
-            raise self._wrong(f"{question}({', '.join(map(repr, arguments))}) gave {answer!r}, not a {kind.__name__}")
+            asked = f"{question}({', '.join(map(repr, arguments))})"
+            raise self._wrong(f"{asked} gave {self._shown(answer)}, not a {kind.__name__}")
         return answer
 
     def _ask_maybe(self, question: str, topic: str) -> str | None:
         answer = self._answer(question, topic)
         if answer is not None and (not isinstance(answer, str) or not answer):
-            raise self._wrong(f"{question}({topic!r}) gave {answer!r}, neither a name nor None")
+            raise self._wrong(f"{question}({topic!r}) gave {self._shown(answer)}, neither a name nor None")
         return answer
 
     def _answer(self, question: str, *arguments: str) -> object:
         try:
             return getattr(self._policy, question)(*arguments)
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - it is told
             asked = f"{question}({', '.join(map(repr, arguments))})"
-            raise self._wrong(f"{asked} failed: {type(failure).__name__}: {failure}") from failure
+            shown = told(failure, secretive=self._choice.secretive)
+            raise self._wrong(f"{asked} failed: {shown}") from (failure if str(failure) in shown else None)
+
+    def _shown(self, answer: object) -> str:
+        """An answer that is none; of a policy that knows a secret its type."""
+        return type(answer).__name__ if self._choice.secretive and answer != "" else repr(answer)
 
     def _wrong(self, reason: str, remedy: str = "correct the class") -> ConfigError:
         choice = self._choice
