@@ -28,7 +28,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED
+from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.rounds import explained
 from sparkmirror.kafka.stored_offsets import read_stored, write_stored
 from sparkmirror.kafka.survey import topic_rights
@@ -155,13 +155,18 @@ def _check_writable(sides: Sides, cluster: Cluster, name: str, *, create: bool) 
     """Refuses before the flow is marked where the topic of offsets could not be written then.
 
     Raises:
-        BrokerError: this user may not WRITE or CREATE it.
+        BrokerError: this user may not WRITE or CREATE it, or it is not there any more.
         LinkError: the cluster does not answer.
     """
     timeout_ms = sides.flow.admin_timeout_ms
     if create:
         admin.create_topics(cluster, [_offsets_topic(sides.flow, name)], timeout_ms, validate_only=True).complete()
-    elif Operation.WRITE not in topic_rights(cluster, [name], timeout_ms)[name]:
+        return
+    rights = topic_rights(cluster, [name], timeout_ms).get(name)
+    if rights is None:
+        remedy = f"has topic {name} just been deleted? then hand over again; else allow DESCRIBE on it to this user"
+        raise explained(UNKNOWN_TOPIC_OR_PARTITION, cluster.alias, topic=name, remedy=remedy)
+    if Operation.WRITE not in rights:
         remedy = f"allow WRITE on Topic {name} to this user"
         raise explained(TOPIC_AUTHORIZATION_FAILED, cluster.alias, topic=name, remedy=remedy)
 
