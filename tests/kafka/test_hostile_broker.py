@@ -18,6 +18,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from sparkmirror.kafka import (
     epochs,
     fencing,
     groups,
+    leaders,
     metadata,
     producer_ids,
     spots,
@@ -591,6 +593,90 @@ def test_brokers_that_say_nothing_are_asked_for_their_settings_together(broker: 
             cluster.close()
     assert time.monotonic() - began < LATEST_S
     assert told == {1: broker.model.configs} | dict.fromkeys(range(100, 120))
+
+
+def test_more_brokers_than_a_cluster_can_have_are_not_believed(broker: HostileBroker):
+    altered(
+        broker,
+        "Metadata",
+        lambda response: setattr(response, "brokers", response.brokers * 2_001),
+    )
+    cluster = cluster_of(broker)
+    try:
+        with pytest.raises(LinkError, match="the broker names 2001 brokers; at most 2000 are believed"):
+            admin.cluster_id(cluster, 5_000)
+    finally:
+        cluster.close()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda cluster: broker_settings(cluster, ["retention.ms"], 1_000),
+        lambda cluster: groups.list_groups(cluster, 1_000),
+    ],
+    ids=["settings", "groups"],
+)
+def test_a_broker_that_names_many_others_has_no_more_than_some_of_them_asked_at_once(
+    call: Callable[[Cluster], Any], broker: HostileBroker, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(leaders, "NODES_AT_ONCE", 10)
+    with socket.create_server(("127.0.0.1", 0), backlog=1_000) as mute:
+        address = {"host": "127.0.0.1", "port": mute.getsockname()[1], "rack": None}
+
+        def add(response: Any) -> None:
+            kind = type(response.brokers[0])
+            response.brokers = [*response.brokers, *(kind(node_id=100 + at, **address) for at in range(500))]
+
+        cluster = cluster_of(broker)
+        try:
+            cluster.run(cluster.bootstrap, 10_000)
+            altered(broker, "Metadata", add)
+            began = time.monotonic()
+            outcome(partial(call, cluster))
+            took = time.monotonic() - began
+        finally:
+            cluster.close()
+        assert took < LATEST_S
+        assert waiting_at(mute) < 100
+
+
+def waiting_at(server: socket.socket) -> int:
+    """How many connections have come to a server that takes none."""
+    server.setblocking(False)
+    count = 0
+    while True:
+        try:
+            server.accept()[0].close()
+        except BlockingIOError:
+            return count
+        count += 1
+
+
+def test_what_a_broker_says_of_other_topics_costs_next_to_nothing(
+    broker: HostileBroker, monkeypatch: pytest.MonkeyPatch
+):
+    def add(response: Any) -> None:
+        (topic,) = response.topics
+        others = [copy(topic) for _ in range(5_000)]
+        for number, other in enumerate(others):
+            other.name = f"other-{number}"
+        response.topics = [*others, topic, *[topic] * 5_000]
+
+    cluster, seen = cluster_of(broker), []
+    try:
+        cluster.run(cluster.bootstrap, 10_000)
+        altered(broker, "Metadata", add)
+        monkeypatch.setattr(metadata, "Leader", lambda *of: seen.append(of))
+        monkeypatch.setattr(admin, "Leader", lambda *of: seen.append(of))
+        assert cluster.run(metadata.describe_topics, cluster, ["t"], 10_000).keys() == {"t"}
+        assert admin.list_topics(cluster, ["t"], 10_000).keys() == {"t"}
+        assert admin.visible_topics(cluster, ["t"], 10_000).keys() == {"t"}
+        assert survey.topic_rights(cluster, ["t"], 10_000).keys() == {"t"}
+        assert cluster.connections.cluster._partitions == {}
+    finally:
+        cluster.close()
+    assert len(seen) == 3 * len(PLACES)
 
 
 @pytest.mark.parametrize("states", ["none", "of another"])

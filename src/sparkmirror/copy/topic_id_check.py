@@ -133,7 +133,8 @@ class TopicIdCheck:
         self._wake()
 
     def _take(self, asked: Asked, answer: Any) -> None:
-        found: Mapping[str, TopicView] = {} if isinstance(answer, LinkError) else views(answer)
+        names = {partition.source.topic for partition, _ in asked}
+        found: Mapping[str, TopicView] = {} if isinstance(answer, LinkError) else views(answer, names)
         for partition, newest in asked:
             if not partition.error:
                 self._judge(partition, newest, found.get(partition.source.topic))

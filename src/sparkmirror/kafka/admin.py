@@ -27,6 +27,7 @@ from sparkmirror.kafka.changes import Change, explaining, remedy_of
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE, UNAUTHORIZED, UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
+from sparkmirror.kafka.metadata import topics_of
 from sparkmirror.kafka.producer_states import ProducerState, ask_leaders_for_producers
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, explained, repeat
 from sparkmirror.model import ClusterId, TopicPartition
@@ -94,8 +95,8 @@ def list_topics(
     """
     found: dict[str, TopicDescription] = {}
     for piece in [None] if topics is None else chunks(list(topics), NAMED_TOPICS):
-        answer = cluster.run(_metadata, cluster, piece, timeout_ms)
-        found.update((topic.name, _described(topic)) for topic in answer.topics if topic.partitions)
+        topics_there = topics_of(cluster.run(_metadata, cluster, piece, timeout_ms), piece)
+        found.update((topic.name, _described(topic)) for topic in topics_there if topic.partitions)
     return found
 
 
@@ -120,7 +121,7 @@ def visible_topics(
     found: dict[str, TopicDescription] = {}
     for piece in chunks(list(topics), NAMED_TOPICS):
         answer = cluster.run(_metadata, cluster, piece, timeout_ms)
-        for topic in answer.topics:
+        for topic in topics_of(answer, piece):
             if topic.error_code in UNAUTHORIZED:
                 raise explain(topic.name, topic.error_code, "")
             if topic.partitions:
@@ -146,7 +147,7 @@ def absent(
         codes: dict[str, int] = {}
         numbers: dict[str, set[int]] = {}
         for piece in chunks(sorted({place.topic for place in wanted}), NAMED_TOPICS):
-            for topic in cluster.run(_metadata, cluster, piece, timeout_ms).topics:
+            for topic in topics_of(cluster.run(_metadata, cluster, piece, timeout_ms), piece):
                 codes[topic.name] = topic.error_code
                 numbers[topic.name] = {part.partition_index for part in topic.partitions}
         for place in wanted:

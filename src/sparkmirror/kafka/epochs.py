@@ -300,7 +300,7 @@ async def _of_every_broker(cluster: Cluster, names: Sequence[str], timeout_ms: i
     for each in answers.values():
         if isinstance(each, LinkError):
             raise each
-    return [views(each) for each in answers.values()]
+    return [views(each, names) for each in answers.values()]
 
 
 async def ask_leaders_of_epochs(

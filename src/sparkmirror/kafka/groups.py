@@ -29,6 +29,7 @@ from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNAUTHORIZED, UNKNOWN_SERVER_ERROR, name_of
 from sparkmirror.kafka.leaders import once_together, together
+from sparkmirror.kafka.metadata import topics_of
 from sparkmirror.kafka.ownership import Moment, this_moment
 from sparkmirror.kafka.rounds import ADMIN_MS, Answer, Deadline, Results, chunks, out_of_time, repeat
 from sparkmirror.kafka.store import AT_ONCE_SECONDS
@@ -224,13 +225,13 @@ def list_groups(cluster: Cluster, timeout_ms: int = ADMIN_MS, *, complete: bool 
 
 def _leaderless(metadata: Any) -> list[int]:
     brokers = {broker.node_id for broker in metadata.brokers}
-    parts = (part for topic in metadata.topics for part in topic.partitions)
+    parts = (part for topic in topics_of(metadata, [OFFSETS_TOPIC]) for part in topic.partitions)
     return sorted(part.partition_index for part in parts if part.leader_id not in brokers)
 
 
 def _unknown_groups(alias: str, metadata: Any) -> Answer[str, GroupList] | None:
     """Why a list would not have all groups, or may not."""
-    for topic in metadata.topics:
+    for topic in topics_of(metadata, [OFFSETS_TOPIC]):
         if topic.error_code in UNAUTHORIZED:
             return Answer(key=alias, code=topic.error_code, message=OFFSETS_TOPIC)
     missing = ", ".join(map(str, _leaderless(metadata)[:5]))

@@ -8,6 +8,7 @@ Reference: ListOffsets (KIP-79), last stable offset (KIP-98), leader epochs (KIP
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -18,10 +19,13 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from sparkmirror.config import Isolation
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.rounds import Answer
+from sparkmirror.kafka.rounds import Answer, chunks
 from sparkmirror.model import TopicPartition
 
 V = TypeVar("V")
+
+NODES_AT_ONCE = 200
+"""A process may often have 1,024 files and sockets open, and whoever passes for a broker names others."""
 
 LEADER_MS = 10_000
 """For one request: a leader that says nothing for so long is looked up anew."""
@@ -124,19 +128,24 @@ async def together(cluster: Cluster, requests: Mapping[int, Any], timeout_ms: in
 
     Args:
         cluster: whose.
-        requests: by node.
-        timeout_ms: milliseconds for each answer.
+        requests: by node. Of more than `NODES_AT_ONCE` the others wait: each may need a new socket.
+        timeout_ms: milliseconds to all answers.
     """
-    under_way = {
-        node: cluster.loop.call_soon_with_future(cluster.exchange, request, node, timeout_ms)
-        for node, request in requests.items()
-    }
+    end = time.monotonic() + timeout_ms / 1000
     answers: dict[int, Any] = {}
-    for node, future in under_way.items():
-        try:
-            answers[node] = await future
-        except LinkError as failure:
-            answers[node] = failure
+    for some in chunks(tuple(requests), NODES_AT_ONCE):
+        left_ms = timeout_ms if not answers else int((end - time.monotonic()) * 1000)
+        if left_ms <= 0:
+            answers |= {node: cluster.link_error(ConnectionError(f"no time to ask broker {node}")) for node in some}
+            continue
+        under_way = {
+            node: cluster.loop.call_soon_with_future(cluster.exchange, requests[node], node, left_ms) for node in some
+        }
+        for node, future in under_way.items():
+            try:
+                answers[node] = await future
+            except LinkError as failure:
+                answers[node] = failure
     return answers
 
 

@@ -60,7 +60,7 @@ async def describe_topics(cluster: Cluster, topics: Iterable[str], timeout_ms: i
 async def _describe_some(cluster: Cluster, names: Sequence[str], timeout_ms: int) -> dict[str, TopicView]:
     answer = await cluster.exchange(metadata_request(names), timeout_ms=timeout_ms)
     cluster.connections.cluster.update_metadata(answer)
-    found = views(answer)
+    found = views(answer, names)
     return {name: found.get(name) or _untold(name) for name in names}
 
 
@@ -74,9 +74,24 @@ def metadata_request(names: Sequence[str]) -> Any:
     )
 
 
-def views(answer: Any) -> dict[str, TopicView]:
-    """What an answer says of each topic."""
-    return {topic.name: _view(topic) for topic in answer.topics if topic.name is not None}
+def views(answer: Any, names: Iterable[str]) -> dict[str, TopicView]:
+    """What an answer says of the topics that were asked for."""
+    return {topic.name: _view(topic) for topic in topics_of(answer, names)}
+
+
+def topics_of(answer: Any, names: Iterable[str] | None) -> tuple[Any, ...]:
+    """The topics of an answer that were asked for, each once; None for all that there are.
+
+    What a broker says beyond that costs the time of a comparison, not that of a topic.
+    """
+    if names is None:
+        return tuple(topic for topic in answer.topics if topic.name is not None)
+    missing, found = set(names), []
+    for topic in answer.topics:
+        if topic.name in missing:
+            missing.remove(topic.name)
+            found.append(topic)
+    return tuple(found)
 
 
 def _untold(name: str) -> TopicView:

@@ -17,6 +17,7 @@ from kafka.protocol.metadata import MetadataRequest
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.acls import Operation
 from sparkmirror.kafka.cluster import CALL_MS, Cluster
+from sparkmirror.kafka.metadata import topics_of
 from sparkmirror.kafka.rounds import explained
 from sparkmirror.model import ClusterId
 
@@ -82,7 +83,7 @@ def topic_rights(
     )
     answer = cluster.call(request, timeout_ms=timeout_ms)
     # None where a broker tells nothing: kafka-python takes the one bit that says so for no value.
-    known = {topic.name: topic.authorized_operations for topic in answer.topics if topic.error_code == 0}
+    known = {topic.name: topic.authorized_operations for topic in topics_of(answer, topics) if topic.error_code == 0}
     every = frozenset(Operation)
     return {
         name: every if bits is None else frozenset(each for each in Operation if each in bits)

@@ -24,11 +24,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kafka.cluster import ClusterMetadata
 from kafka.net.connection import KafkaConnection, SaslReauthenticator
 from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.metadata import MetadataResponse
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest
 
@@ -45,6 +47,12 @@ LOGIN_LIMIT = 1 << 20
 
 OTHERS_LIMIT = 64 << 20
 """Bytes of an answer that brings no batches."""
+
+EPOCHS_HOLD = 9
+"""The version of Metadata, of Kafka 2.4, from which on brokers tell no leader epochs of before a reassignment."""
+
+MOST_BROKERS = 2_000
+"""Of a cluster; the largest have some hundreds."""
 
 THROTTLE_MS = 60_000
 """The longest pause that one answer may ask for. A broker whose quota is still exceeded then asks again."""
@@ -265,12 +273,25 @@ class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no 
             came = kind.parse_header(frame).correlation_id
             if came != header.correlation_id:
                 raise kafka_errors.CorrelationIdError("the broker answers another request than the one that waits")
-            return came, kind.decode(frame)
+            return came, _within_limits(kind.decode(frame))
         except kafka_errors.KafkaProtocolError:
             raise
         except Exception as failure:
             reason = f"the broker's answer is no {kind.name} of version {header.request_api_version}"
             raise kafka_errors.KafkaProtocolError(f"{reason}: {failure}") from failure
+
+
+def _within_limits(answer: Any) -> Any:
+    """An answer as it was decoded.
+
+    Raises:
+        KafkaProtocolError: it names more brokers than a cluster can have.
+    """
+    if isinstance(answer, MetadataResponse) and len(answer.brokers) > MOST_BROKERS:
+        raise kafka_errors.KafkaProtocolError(
+            f"the broker names {len(answer.brokers)} brokers; at most {MOST_BROKERS} are believed"
+        )
+    return answer
 
 
 class _Incoming:
@@ -420,6 +441,31 @@ class Reauthenticator(SaslReauthenticator):  # type: ignore[misc]  # kafka-pytho
         await super()._do_reauth()
 
 
+class KnownBrokers(ClusterMetadata):  # type: ignore[misc]  # kafka-python carries no types
+    """The brokers and their addresses. Topics are not kept here: who asks about them takes them from the answer."""
+
+    def update_metadata(self, metadata: Any) -> None:
+        """Takes the brokers of an answer, and the leader epochs out of it where they may be old (KAFKA-9212)."""
+        if metadata.API_VERSION < EPOCHS_HOLD:
+            for partition in (partition for topic in metadata.topics for partition in topic.partitions):
+                partition.leader_epoch = -1
+        super().update_metadata(
+            MetadataResponse(
+                version=metadata.API_VERSION,
+                brokers=metadata.brokers,
+                cluster_id=metadata.cluster_id,
+                controller_id=metadata.controller_id,
+                topics=[],
+            )
+        )
+
+    def failed_update(self, exception: Exception) -> None:
+        """Keeps why there are no brokers where an answer is to blame; a connection that failed has told that itself."""
+        if isinstance(exception, kafka_errors.KafkaProtocolError):
+            self._manager.last_failure = exception
+        super().failed_update(exception)
+
+
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python carries no types
     """kafka-python's connections, on the classes above.
 
@@ -434,6 +480,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
+        self.cluster.__class__ = KnownBrokers
         self.batches_allowed: Callable[[], bool] = lambda: True
         self.throttled: Callable[[int | str, int, str], None] | None = None
         self._turned_away: dict[Any, Exception] = {}
