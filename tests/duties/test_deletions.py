@@ -16,6 +16,7 @@ from sparkmirror.duties.deletions import Keep, Observed, TopicDeletions, decide
 from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.internal_topics import ensure_internal_topics
 from sparkmirror.duties.own_copies import copied_topics
+from sparkmirror.duties.records_of_others import Others
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic, TopicDescription
 from sparkmirror.kafka.cluster import Cluster
@@ -91,7 +92,7 @@ def test_a_copy_of_unknown_id_goes_by_its_name() -> None:
         (replace(ORDERS, flow=replace(FLOW, dead_letters=DeadLetters(topic="A.orders"))), "dead letters"),
         (replace(ORDERS, held_before=frozenset({"A.orders"})), "it held records of others when the flow began to copy"),
         (
-            replace(ORDERS, written_since={"A.orders": "it holds some"}),
+            replace(ORDERS, written_since={"A.orders": Others("it holds some", certain=True)}),
             "it holds some; delete it yourself where nobody",
         ),
     ],
@@ -323,3 +324,10 @@ def test_a_copy_to_which_others_have_written_since_stays_and_is_told_once(
     )
     assert rounds == [[], [told, f"- DB: topic DA.{ours}  deleted: its source topic {ours} is gone"], []]
     assert site.copies(used, ours) == [used]
+    site.store.follow()
+    (event,) = site.store.state.events.values()
+    assert event.partition == TopicPartition(used, 0)
+    assert event.event.text.startswith(
+        f"the copy DA.{used} on DB is not deleted: it holds records that the flow has not"
+    )
+    assert event.event.time_ms

@@ -25,16 +25,18 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Change, Result, Sides, Sign
 from sparkmirror.duties.notes import Notes
 from sparkmirror.duties.own_copies import copied_topics, held_before
-from sparkmirror.duties.records_of_others import with_records_of_others
+from sparkmirror.duties.records_of_others import Others, with_records_of_others
 from sparkmirror.duties.topics import remote_topic, wanted
 from sparkmirror.errors import BrokerError
+from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import GONE
 from sparkmirror.kafka.metadata import describe_topics
-from sparkmirror.model import Alias
+from sparkmirror.model import Alias, TopicPartition
 from sparkmirror.naming import policy_for
+from sparkmirror.offsets.records import Happened
 from sparkmirror.offsets.state import JournalState
 
 
@@ -62,7 +64,7 @@ class Observed:
     gone: frozenset[str]
     target: Mapping[str, TopicDescription]
     held_before: frozenset[str] = frozenset()
-    written_since: Mapping[str, str] = field(default_factory=dict)
+    written_since: Mapping[str, Others] = field(default_factory=dict)
 
     @property
     def doubt(self) -> str:
@@ -91,17 +93,27 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """A topic that stays though its source topic is gone, or all of them where the source's word does not count."""
+    """A topic that stays though its source topic is gone, or all of them where the source's word does not count.
+
+    ``written_to`` is the source topic where the copy stays for records of others: that goes on record as an event.
+    """
 
     cluster: Alias
     topic: str
     reason: str
+    written_to: str = ""
 
     @property
     def change(self) -> Change:
         """A line for the topic."""
         what = f"topic {self.topic}" if self.topic else "all topics"
         return Change(cluster=self.cluster, sign=Sign.NOTE, what=what, detail=f"not deleted: {self.reason}")
+
+    def happened(self, time_ms: int) -> Happened:
+        """The event."""
+        text = f"the copy {self.topic} on {self.cluster} is not deleted: {self.reason}"
+        event = Event(kind=Kind.NOTE, text=text, time_ms=time_ms)
+        return Happened(partition=TopicPartition(self.written_to, 0), event=event)
 
 
 Action = Delete | Keep
@@ -121,6 +133,7 @@ class TopicDeletions:
         self.interval_s = flow.refresh_topics_interval_s if flow.sync_topic_deletes_enabled else None
         self._sides = sides
         self._before: frozenset[str] = frozenset()
+        self._written: Mapping[str, Others] = {}
         self._notes: Notes[Keep] = Notes()
 
     def look(self) -> tuple[Action, ...]:
@@ -136,9 +149,10 @@ class TopicDeletions:
         if store.state.lacks_start:  # nothing tells whether this is the cluster that was copied from
             self._before = frozenset()
             return ()
-        observed = observe(self._sides, store.state, self._before)
+        observed = observe(self._sides, store.state, self._before, self._written)
         found = decide(observed, self._before)
         self._before = frozenset() if observed.doubt else observed.gone
+        self._written = observed.written_since
         self._notes.stand(action for action in found if isinstance(action, Keep))
         return found
 
@@ -151,9 +165,11 @@ class TopicDeletions:
         return tuple(self._results(actions))
 
     def _results(self, actions: Sequence[Action]) -> Iterator[Result]:
-        yield from (
-            Result(action=action) for action in actions if isinstance(action, Keep) and self._notes.tell(action)
-        )
+        kept = [action for action in actions if isinstance(action, Keep) and self._notes.tell(action)]
+        events = [action.happened(now_ms()) for action in kept if action.written_to]
+        if events and self._sides.store is not None:
+            self._sides.store.write(events)
+        yield from (Result(action=action) for action in kept)
         timeout_ms = self._sides.flow.admin_timeout_ms
         deletions = [action for action in actions if isinstance(action, Delete)]
         gone = gone_of(self._sides.source, {action.source for action in deletions}, timeout_ms)
@@ -165,13 +181,14 @@ class TopicDeletions:
                 yield Result(action=action, failure=str(failure) if failure else "")
 
 
-def observe(sides: Sides, state: JournalState, before: frozenset[str]) -> Observed:
+def observe(sides: Sides, state: JournalState, before: frozenset[str], written: Mapping[str, Others]) -> Observed:
     """Looks at both clusters.
 
     Args:
         sides: the clusters.
         state: of the flow.
         before: the source topics that were gone in the look before: only their copies may go, and are read.
+        written: what the look before has found of records of others.
 
     Raises:
         BrokerError: the source is too old to have an id.
@@ -195,7 +212,9 @@ def observe(sides: Sides, state: JournalState, before: frozenset[str]) -> Observ
         gone=gone,
         target=target,
         held_before=held_before(flow, state, pairs, target),
-        written_since=with_records_of_others(sides, state, [pair for pair in pairs if pair[0] in before], target),
+        written_since=with_records_of_others(
+            sides, state, [pair for pair in pairs if pair[0] in before], target, written
+        ),
     )
 
 
@@ -230,8 +249,9 @@ def _decisions(observed: Observed, before: frozenset[str], cluster: Alias) -> It
         topic = remote_topic(flow, source)
         if topic in observed.target:
             reason = _reason_to_keep(observed, source, topic, others)
+            written_to = source if topic in observed.written_since else ""
             yield (
-                Keep(cluster=cluster, topic=topic, reason=reason)
+                Keep(cluster=cluster, topic=topic, reason=reason, written_to=written_to)
                 if reason
                 else Delete(cluster=cluster, topic=topic, source=source)
             )
@@ -255,5 +275,5 @@ def _reason_to_keep(observed: Observed, source: str, topic: str, others: Mapping
             f"needs these, or set topics.append = {source} if it is the copy"
         )
     if topic in observed.written_since:
-        return f"{observed.written_since[topic]}; delete it yourself where nobody needs these"
+        return f"{observed.written_since[topic].reason}; delete it yourself where nobody needs these"
     return ""

@@ -11,7 +11,7 @@ copy, what lies before the flow's first record is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparkmirror.batches import columns
 from sparkmirror.config import Isolation
@@ -36,26 +36,40 @@ NEAR = 1_000
 """Spans that are no further apart are read as one: a question costs more than so many records."""
 
 
+class Others(NamedTuple):
+    """Why a copy holds records of others, or may, and whether that is certain."""
+
+    reason: str
+    certain: bool
+
+
 def with_records_of_others(
-    sides: Sides, state: JournalState, pairs: Sequence[tuple[str, str]], target: Mapping[str, TopicDescription]
-) -> dict[str, str]:
-    """The copies that hold records of others, or may, and how that is known.
+    sides: Sides,
+    state: JournalState,
+    pairs: Sequence[tuple[str, str]],
+    target: Mapping[str, TopicDescription],
+    known: Mapping[str, Others],
+) -> dict[str, Others]:
+    """The copies that hold records of others, or may.
 
     Args:
         sides: of the flow.
         state: of the flow, with its record.
         pairs: source topics with the names of their copies.
         target: the copies that are there.
+        known: what the look before has found: where that is certain, nothing is read again.
     """
-    found: dict[str, str] = {}
+    found: dict[str, Others] = {}
     for source, copy in pairs:
-        if copy in target:
+        if copy in known and known[copy].certain:
+            found[copy] = known[copy]
+        elif copy in target:
             try:
                 first = _first_of_others(sides, state, source, copy, sorted(target[copy].partitions))
             except SparkmirrorError as failure:
-                found[copy] = f"whether it holds records of others cannot be told: {failure}"
+                found[copy] = Others(f"whether it holds records of others cannot be told: {failure}", certain=False)
             else:
-                found |= {copy: first} if first else {}
+                found |= {copy: Others(first, certain=True)} if first else {}
     return found
 
 

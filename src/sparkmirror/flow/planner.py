@@ -316,7 +316,8 @@ def absent(config: FlowConfig, source: Cluster, partitions: Iterable[TopicPartit
     """
     partitions = sorted(partitions)
     views = source.run(describe_topics, source, {p.topic for p in partitions}) if partitions else {}
-    fate = "goes too, as sync.topic.deletes.enabled says" if config.sync_topic_deletes_enabled else "stays as it is"
+    goes = "goes too, as sync.topic.deletes.enabled says, unless others have written to it"
+    fate = goes if config.sync_topic_deletes_enabled else "stays as it is"
     return {
         p: _absence(p, views[p.topic], source.alias, "stays as it is" if is_homeward(config, p.topic) else fate)
         for p in partitions
