@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sparkmirror.copy.append import REQUEST_BYTES
+from sparkmirror.copy.partition import PartitionCopy
 from tests.copy.making import Bench, batch
 
 
@@ -62,3 +63,19 @@ def test_without_the_setting_two_large_batches_share_no_request(bench_of: Callab
         bench.bring(number, batch(10, 1, size=REQUEST_BYTES - 1_000).encode())
     bench.send()
     assert list(map(len, sizes(bench))) == [1, 1]
+
+
+def test_a_shift_ends_where_a_batch_cannot_be_made_ahead_for_a_reason_that_nobody_foresaw(
+    bench_of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+):
+    """The partitions that wait behind it would wait, and more would come, for as long as the shift lasts."""
+    bench = bench_of(1)
+
+    def make_ahead(copy: PartitionCopy) -> None:
+        raise KeyError(copy.source.topic)
+
+    monkeypatch.setattr(PartitionCopy, "make_ahead", make_ahead)
+    bench.lane.appender._plan_ahead(bench[0])
+    bench.run(bench.rest)
+    with pytest.raises(KeyError, match="orders"):
+        bench.send()

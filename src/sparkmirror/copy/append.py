@@ -133,9 +133,13 @@ class Appender:
 
     async def _work_ahead(self) -> None:
         """Makes the next batches of partitions that wait for an answer, one at a time; what was sent goes out first."""
-        while self._ahead:
-            await self._cluster.loop.sleep(SENDING_SECONDS)
-            self._ahead.popleft().make_ahead()
+        try:
+            while self._ahead:
+                await self._cluster.loop.sleep(SENDING_SECONDS)
+                self._ahead.popleft().make_ahead()
+        except Exception as defect:  # noqa: BLE001  # the loop would only log it, and nothing be made ahead any more
+            self._defect = defect
+            self._wake()
 
     def _send(self, node: int, broker: _Broker, loads: Loads) -> None:
         timeout_ms = self._cluster.settings.request_timeout_ms
