@@ -136,7 +136,7 @@ class Model:
         return response(error_code=0, error_message=None, auth_bytes=said, session_lifetime_ms=self.lifetime_ms)
 
     def _metadata(self, request: Any, response: Any) -> Any:
-        wanted = [topic.name for topic in request.topics or ()] or ["t"]
+        wanted = ["t"] if request.topics is None else [topic.name for topic in request.topics]
         part = response.MetadataResponseTopic.MetadataResponsePartition
         topics = [
             response.MetadataResponseTopic(

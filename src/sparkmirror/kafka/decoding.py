@@ -11,6 +11,8 @@ are made with checks, since a broker that is broken, or none, may send anything:
   grows with the square of its length, and one of a few megabytes stops all connections of the process for minutes;
 - all arrays of an answer together have `MOST_ITEMS` items at most. One of a few bytes takes microseconds and hundreds
   of bytes of memory, so an answer of nothing but empty ones would stop the loop for minutes;
+- an answer to Metadata names `MOST_BROKERS` brokers at most, and not many more topics than were asked about: a topic
+  of thirty bytes takes a hundred times as long as an item that is empty;
 - tagged fields come with ascending tags, as for Java. Each counts as `TAG_ITEMS` of these items, one that is known as
   one more for each of its bytes, since its own arrays are not counted; the head of an answer has `HEAD_ITEMS`.
 
@@ -21,6 +23,7 @@ Reference: ``kafka.protocol.schemas.fields`` of kafka-python 3; ``ByteUtils.read
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 from kafka.protocol.schemas.fields.array import ArrayField
@@ -34,6 +37,25 @@ MOST_ITEMS = 2_000_000
 """Offsets of fifty groups in 40,000 partitions each, which are asked for at once, are as many."""
 
 TAG_ITEMS, HEAD_ITEMS = 4, 1_000
+MOST_BROKERS = 2_000
+"""Of a cluster; the largest have some hundreds."""
+
+MORE_TOPICS = 1_000
+"""That an answer to Metadata may name beyond those that were asked about; brokers other than Kafka's may name some."""
+
+
+class _Expected(threading.local):
+    """What the answer that a thread decodes now may hold, by what was asked."""
+
+    topics = MOST_ITEMS
+
+
+_expected = _Expected()
+_BOUNDS = {
+    "MetadataResponseBroker": (str(MOST_BROKERS), f"more than {MOST_BROKERS} brokers are named"),
+    "MetadataResponseTopic": ("_expected.topics", "more topics are named than were asked about"),
+}
+"""By what an array holds: how many there may be, and what is said of more."""
 
 _MESSAGE = "obj"
 """The variable of the whole message in a decoder that kafka-python makes."""
@@ -69,6 +91,11 @@ class Frame:
     def tell(self) -> int:
         """The position."""
         return self._at
+
+
+def expect_topics(asked: int | None) -> None:
+    """Says about how many topics the next answer may tell that this thread decodes; None for any number."""
+    _expected.topics = MOST_ITEMS if asked is None else asked + MORE_TOPICS
 
 
 def install() -> None:
@@ -170,6 +197,7 @@ class _Counting:
 
     def __init__(self, ctx: Any) -> None:
         self._ctx = ctx
+        self.bound: tuple[str, str] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)
@@ -180,6 +208,10 @@ class _Counting:
         if loop is not None:
             self._ctx.emit(indent, f"_items -= {loop[1]}")
             self._ctx.emit(indent, f"if _items < 0: raise ValueError('more than {MOST_ITEMS} items')")
+            if self.bound is not None:
+                most, reason = self.bound
+                self._ctx.globs["_expected"] = _expected
+                self._ctx.emit(indent, f"if {loop[1]} > {most}: raise ValueError('{reason}')")
         self._ctx.emit(indent, line)
 
 
@@ -188,7 +220,9 @@ _LOOP = re.compile(r"for \w+ in range\((\w+)\):")
 
 def _counted(emit: Any) -> Any:
     def emit_counted(field: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
-        emit(field, ctx if isinstance(ctx, _Counting) else _Counting(ctx), var_name, indent, **how)
+        counting = ctx if isinstance(ctx, _Counting) else _Counting(ctx)
+        counting.bound = _BOUNDS.get(field.type_str)
+        emit(field, counting, var_name, indent, **how)
 
     return emit_counted
 

@@ -30,7 +30,7 @@ from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import MetadataResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest
 
@@ -50,9 +50,6 @@ OTHERS_LIMIT = 64 << 20
 
 EPOCHS_HOLD = 9
 """The version of Metadata, of Kafka 2.4, from which on brokers tell no leader epochs of before a reassignment."""
-
-MOST_BROKERS = 2_000
-"""Of a cluster; the largest have some hundreds."""
 
 THROTTLE_MS = 60_000
 """The longest pause that one answer may ask for. A broker whose quota is still exceeded then asks again."""
@@ -218,12 +215,16 @@ class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no 
         super().__init__(**config)
         self.limit = limit
         self._incoming = _Incoming()
+        self._topics: dict[int, int] = {}
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         """Queues a request; one that knows its pieces is not encoded as a whole."""
         pieces = getattr(request, "pieces", None)
         if pieces is None:
-            return int(super().send_request(request, correlation_id))
+            sent = int(super().send_request(request, correlation_id))
+            if isinstance(request, MetadataRequest) and request.topics is not None:
+                self._topics[sent] = len(request.topics)
+            return sent
         number = self._next_correlation_id() if correlation_id is None else correlation_id
         request.with_header(correlation_id=number, client_id=self._client_id)
         self.bytes_to_send.append(pieces())
@@ -269,29 +270,17 @@ class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no 
             raise kafka_errors.CorrelationIdError("the broker answers where nothing was asked")
         header, frame = self.in_flight_requests.popleft(), Frame(read_buffer)
         kind = header.get_response_class()
+        decoding.expect_topics(self._topics.pop(header.correlation_id, None))
         try:
             came = kind.parse_header(frame).correlation_id
             if came != header.correlation_id:
                 raise kafka_errors.CorrelationIdError("the broker answers another request than the one that waits")
-            return came, _within_limits(kind.decode(frame))
+            return came, kind.decode(frame)
         except kafka_errors.KafkaProtocolError:
             raise
         except Exception as failure:
             reason = f"the broker's answer is no {kind.name} of version {header.request_api_version}"
             raise kafka_errors.KafkaProtocolError(f"{reason}: {failure}") from failure
-
-
-def _within_limits(answer: Any) -> Any:
-    """An answer as it was decoded.
-
-    Raises:
-        KafkaProtocolError: it names more brokers than a cluster can have.
-    """
-    if isinstance(answer, MetadataResponse) and len(answer.brokers) > MOST_BROKERS:
-        raise kafka_errors.KafkaProtocolError(
-            f"the broker names {len(answer.brokers)} brokers; at most {MOST_BROKERS} are believed"
-        )
-    return answer
 
 
 class _Incoming:
