@@ -712,6 +712,7 @@ class HostileBroker:
         tamper: what becomes of the bytes of TLS.
         slow_s: how long it thinks about each answer.
         greeting: the pieces that each client gets instead of all else, as in `Lies.tell`; None for a broker that talks.
+        instead: what takes the connections, and raises OSError at their end; None for this broker.
     """
 
     def __init__(self, model: Model | None = None) -> None:
@@ -722,6 +723,7 @@ class HostileBroker:
         self.tamper: Callable[[bytes], bytes] = lambda data: data
         self.slow_s = 0.0
         self.greeting: list[bytes | float | None] | None = None
+        self.instead: Callable[[socket.socket], None] | None = None
         self.asked: set[int] = set()
         self._lock = threading.Lock()
         self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -749,6 +751,9 @@ class HostileBroker:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             with connection, connection.makefile("rb") as plain:
+                if self.instead is not None:
+                    self.instead(connection)
+                    return
                 if self.greeting is not None:
                     self._say(self.greeting, connection.sendall)
                     return

@@ -18,15 +18,18 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka import errors as kafka_errors
+from sparkmirror.batches import Codec
 from sparkmirror.config import Isolation, SaslMechanism, Secret, Security, SecurityProtocol
 from sparkmirror.config.security_settings import FixedToken, OAuth
 from sparkmirror.errors import LinkError, SparkmirrorError
@@ -50,16 +53,20 @@ from sparkmirror.kafka import (
 )
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
-from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.journal import Journal, encode
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.login_errors import login_failure
 from sparkmirror.kafka.memory import DAY_MS, memories_ms
 from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.kafka.settings import broker_settings
+from sparkmirror.kafka.stored_records import OPENED_BYTES
 from sparkmirror.lab.certificates import write_certificates
 from sparkmirror.model import TopicPartition, Writer
+from tests.batches.building import Rec, Written
+from tests.kafka import endless_tls
 from tests.kafka.crashes import Crashes, crashes  # noqa: F401  # a fixture
+from tests.kafka.endless_tls import Keys
 from tests.kafka.hostile_broker import (
     LOGIN_KEYS,
     METADATA,
@@ -77,6 +84,8 @@ LATEST_S = 6.0
 """More than a call may take: one answer is waited for `ATTEMPT_MIN_MS` at least, on a machine that is busy."""
 LONGEST = 5_000
 MOST_BYTES = 200 << 20
+MOST_OF_A_TURN_S = 1.0
+"""Of the network loop, on a machine that is busy."""
 PLACES = [TopicPartition("t", 0), TopicPartition("t", 1)]
 WRITER = Writer(producer_id=7, epoch=1)
 RULES = [
@@ -403,6 +412,7 @@ GREETINGS: dict[str, list[bytes | float | None]] = {
     "an alert": [bytes.fromhex("15030300020228")],
     "alerts without end": [bytes.fromhex("150303000201 5a".replace(" ", "")) * 100_000],
     "handshakes without end": [(RECORD + b"\x40\x00" + b"\x0b\xff\xff\xff" + b"x" * 16_380) * 500],
+    "requests for a handshake without end": [(RECORD + b"\x40\x00" + b"\0" * 16_384) * 64] * 1_000,
     "empty records": [(RECORD + b"\x00\x00") * 100_000],
     "an absurd record": [RECORD + b"\xff\xff" + b"x" * 65_535],
     "noise": [bytes(range(256)) * 4_000],
@@ -431,6 +441,62 @@ def test_what_is_no_tls_ends_the_connection_in_time_and_is_told(
     assert len(str(refused.value)) < LONGEST
     assert not crashes.seen
     assert peak_bytes() - before < MOST_BYTES
+
+
+@pytest.mark.parametrize("what", [endless_tls.tickets, endless_tls.key_updates])
+def test_a_broker_that_goes_on_about_tls_itself_does_not_hold_the_loop_and_is_told(
+    what: Callable[[Keys], Iterator[bytes]], broker: HostileBroker, certificates: Path, trusting: Security
+):
+    broker.instead = endless_tls.serving((certificates / "server.pem").read_bytes(), what)
+    cluster = cluster_of(broker, trusting)
+    began = time.monotonic()
+    try:
+        with (
+            turning(cluster) as turns,
+            pytest.raises(LinkError, match="KiB of TLS came without a byte of an answer"),
+        ):
+            admin.cluster_id(cluster, 4_000)
+    finally:
+        cluster.close()
+    assert time.monotonic() - began < LATEST_S
+    assert max(after - before for before, after in pairwise(turns)) < MOST_OF_A_TURN_S
+
+
+@contextmanager
+def turning(cluster: Cluster) -> Iterator[list[float]]:
+    """When the network loop had a turn for something else."""
+    turns = [time.monotonic()]
+
+    async def tick() -> None:
+        while True:
+            await cluster.loop.sleep(0.01)
+            turns.append(time.monotonic())
+
+    ticking = cluster.loop.call_soon_threadsafe(tick)
+    yield turns
+    turns.append(time.monotonic())
+    cluster.loop.call_soon_threadsafe(lambda: cluster.loop.cancel(ticking))
+
+
+def test_batches_that_open_to_more_than_any_of_ours_do_not_hold_the_loop_and_those_behind_them_are_read(
+    broker: HostileBroker,
+):
+    bomb = Written(records=(Rec(0, 1, b"k", bytes(OPENED_BYTES)),), base_offset=0, codec=Codec.GZIP).encode()
+    cluster = cluster_of(broker)
+    try:
+        journal = Journal(cluster, "t")
+        broker.model.append("t", 0, bomb)
+        cluster.run(journal.read_all, 10_000)  # what is compiled and loaded on the way takes its time, once
+        for _ in range(60):
+            broker.model.append("t", 0, bomb)
+        broker.model.append("t", 0, encode([("behind", "{}")]))
+        with turning(cluster) as turns:
+            newest, end = cluster.run(journal.read_all, CALL_MS)
+    finally:
+        cluster.close()
+    assert newest.keys() == {f"k{number}" for number in range(RECORDS)} | {"behind"}
+    assert (end, len(journal.unopened)) == (RECORDS + 62, 61)
+    assert max(after - before for before, after in pairwise(turns)) < (turns[-1] - turns[0]) / 5
 
 
 REPEATS: dict[str, Callable[[str], dict[str, Any]]] = {
@@ -677,6 +743,31 @@ def test_what_a_broker_says_of_other_topics_costs_next_to_nothing(
     finally:
         cluster.close()
     assert len(seen) == 3 * len(PLACES)
+
+
+def test_all_topics_of_a_cluster_with_100_000_partitions_are_told(broker: HostileBroker):
+    def grow(response: Any) -> None:
+        topic, topics = response.topics[0], []
+        (part, _) = topic.partitions
+        part.replica_nodes = part.isr_nodes = [1, 2, 3]
+        topic.partitions = [copy(part) for _ in range(200)]
+        for number, one in enumerate(topic.partitions):
+            one.partition_index = number
+        for number in range(500):
+            topics.append(copy(topic))
+            topics[-1].name = f"t{number}"
+        response.topics = topics
+
+    cluster = cluster_of(broker)
+    try:
+        cluster.run(cluster.bootstrap, 10_000)
+        altered(broker, "Metadata", grow)
+        named = [f"t{number}" for number in range(500)]
+        for asked in (None, named):
+            told = admin.list_topics(cluster, asked, 60_000)
+            assert sum(len(each.partitions) for each in told.values()) == 100_000
+    finally:
+        cluster.close()
 
 
 def test_an_answer_that_names_many_more_topics_than_were_asked_about_is_refused_before_they_are_read(

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import logging
+import random
 import socket
+import ssl
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from kafka.errors import KafkaTimeoutError
 from kafka.protocol.sasl import SaslAuthenticateRequest
 
+from sparkmirror.config import Security, SecurityProtocol
 from sparkmirror.kafka.cluster import new_loop
-from sparkmirror.kafka.transport import Pieces, Protocol, TcpTransport
+from sparkmirror.kafka.tls import tls_context
+from sparkmirror.kafka.transport import Pieces, Protocol, TcpTransport, TlsTransport
+from sparkmirror.lab.certificates import write_certificates
 
 
 class Line:
@@ -92,6 +100,61 @@ def test_a_connection_that_closes_once_it_has_sent_what_waits_ends_at_a_deadline
     line.transport.abort(late)
     line.transport.abort(late)
     assert heard.lost == ([late] if waits else [None])
+
+
+def far_end(files: Path) -> tuple[TlsTransport, socket.socket, ssl.SSLSocket]:
+    """A transport with TLS, its own socket, and the server's, after the handshake."""
+    near, far = socket.socketpair()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(files / "server.pem")
+    security = Security(protocol=SecurityProtocol.SSL, ca=(files / "ca.pem").read_text())
+    transport = TlsTransport(new_loop("test"), near, "localhost", tls_context(security))
+    near.setblocking(False)
+    with ThreadPoolExecutor(1) as threads:
+        wrapped = threads.submit(server.wrap_socket, far, server_side=True)
+        transport._net.run(transport.shake_hands, time.monotonic() + 10)
+        return transport, near, wrapped.result(10)
+
+
+def test_batches_that_were_encrypted_wait_like_others_and_go_no_more_when_they_may_not(tmp_path: Path):
+    write_certificates(tmp_path)
+    transport, near, far = far_end(tmp_path)
+    allowed = True
+    transport.batches_allowed = lambda: allowed
+    try:
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        transport.write(Pieces((b"head", bytes(16 << 20))))
+        sent, failure = transport._sock_send()
+        assert failure is None
+        assert sent < 16 << 20
+        assert transport._sealed  # encrypted, and still in the queue
+        assert sum(map(len, transport._write_buffer)) == (16 << 20) + 4 - sent
+        allowed = False
+        left, failure = transport._sock_send()
+        assert (left, "may not be sent" in str(failure)) == (0, True)
+    finally:
+        transport.abort()
+        transport._net.close()
+        far.close()
+
+
+def test_all_that_is_written_arrives_once_and_in_order(tmp_path: Path):
+    write_certificates(tmp_path)
+    transport, _, far = far_end(tmp_path)
+    transport.batches_allowed = lambda: True
+    pieces = [random.Random(size).randbytes(size) for size in (1, 100, 40_000, 300_000, 17, 2_000_000)]
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            heard = threads.submit(lambda: far.makefile("rb").read(2 * sum(map(len, pieces))))
+            transport.write(Pieces(pieces))
+            transport.write(b"".join(pieces))
+            while transport._write_buffer:
+                transport._net.poll(timeout_ms=100)
+            assert heard.result(10) == b"".join(pieces) * 2
+    finally:
+        transport.abort()
+        transport._net.close()
+        far.close()
 
 
 def test_what_is_sent_is_in_no_log_even_at_its_finest(caplog: pytest.LogCaptureFixture):

@@ -23,6 +23,7 @@ def tls_context(security: Security) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = _VERSIONS[security.tls_versions[0]]
     context.maximum_version = _VERSIONS[security.tls_versions[-1]]
+    context.options |= ssl.OP_NO_RENEGOTIATION  # as Java's clients; a write would have to wait for the handshake
     context.check_hostname = security.verify_hostname
     if security.ca is None or security.system_too:
         context.load_default_certs()

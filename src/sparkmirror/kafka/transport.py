@@ -22,13 +22,14 @@ import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kafka.cluster import ClusterMetadata
 from kafka.net.connection import KafkaConnection, SaslReauthenticator
 from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.parser import KafkaProtocol
@@ -40,8 +41,15 @@ from sparkmirror.kafka.causes import cause_of
 from sparkmirror.kafka.decoding import Frame
 from sparkmirror.kafka.kerberos import Opening
 from sparkmirror.kafka.login_errors import login_failure
+from sparkmirror.kafka.tls_session import RECORD_BYTES, TlsSession
 
 READ_SIZE = 1 << 20
+CHUNK_BYTES = 64 << 10
+"""Of TLS that are decrypted before the next are read: few enough to stay in the processor's cache."""
+
+SEALED_BYTES = 128 << 10
+"""Encrypted for one system call."""
+
 LOGIN_LIMIT = 1 << 20
 """Bytes of an answer of a broker that has not been asked for anything but its versions and a login."""
 
@@ -114,7 +122,7 @@ class _Wide(ABC):
                 return total, kafka_errors.KafkaConnectionError("batches waited too long here, and may not be sent")
             try:
                 sent = self._push(waiting)
-            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            except (BlockingIOError, InterruptedError):
                 return total, None
             except OSError as failure:
                 return total, kafka_errors.KafkaConnectionError(failure)
@@ -136,7 +144,7 @@ class _Wide(ABC):
         while filled < READ_SIZE:
             try:
                 count = self._sock.recv_into(view[filled:])
-            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            except (BlockingIOError, InterruptedError):
                 break
             except OSError as failure:
                 error = kafka_errors.KafkaConnectionError(failure)
@@ -168,8 +176,14 @@ def _drop(waiting: Any, sent: int) -> None:
         waiting.popleft()
 
 
-class TlsTransport(_Wide, KafkaSSLTransport):  # type: ignore[misc]  # kafka-python carries no types
-    """An encrypted connection. What TLS still holds decrypted is read at once: the socket would not tell of it."""
+class TlsTransport(_Wide, KafkaTCPTransport):  # type: ignore[misc]  # kafka-python carries no types
+    """An encrypted connection. Where `CHUNK_BYTES` of TLS bring no data, the loop has its turn before the next ones."""
+
+    def __init__(self, net: Any, sock: Any, host: str | None, context: ssl.SSLContext) -> None:
+        super().__init__(net, sock, host=host)
+        self._tls = TlsSession(context, host)
+        self._came = memoryview(bytearray(CHUNK_BYTES))
+        self._sealed, self._sealed_of = memoryview(b""), 0
 
     async def shake_hands(self, timeout_at: float | None) -> None:
         """Agrees with the broker on keys; kafka-python's own would wait without end for one that hangs.
@@ -179,27 +193,68 @@ class TlsTransport(_Wide, KafkaSSLTransport):  # type: ignore[misc]  # kafka-pyt
 
         Raises:
             KafkaTimeoutError: the broker has not said all of its part in time.
+            KafkaConnectionError: what it says of its part has no end.
             ssl.SSLError: it says what cannot be understood or trusted.
         """
-        while True:
+        over = self._tls.shake_hands()
+        await self._send_leaving(timeout_at)
+        while not over:
+            await self._net.wait_read(self._sock, timeout_at)
             try:
-                self._sock.do_handshake()
-            except ssl.SSLWantReadError:
-                await self._net.wait_read(self._sock, timeout_at)
-            except ssl.SSLWantWriteError:
+                count = self._sock.recv_into(self._came)
+            except (BlockingIOError, InterruptedError):
+                continue
+            if count == 0:
+                self._tls.end()
+            try:
+                over = self._tls.shake_hands(self._came[:count])
+            except ssl.SSLError:
+                with suppress(OSError):
+                    self._sock.send(self._tls.leaving())  # the alert that says why
+                raise
+            await self._send_leaving(timeout_at)
+
+    async def _send_leaving(self, timeout_at: float | None) -> None:
+        rest = memoryview(self._tls.leaving())
+        while rest:
+            try:
+                rest = rest[self._sock.send(rest) :]
+            except (BlockingIOError, InterruptedError):
                 await self._net.wait_write(self._sock, timeout_at)
-            else:
-                return
 
     def _push(self, waiting: Any) -> int:
-        return int(self._sock.send(waiting[0]))  # one TLS record, at most 16 KiB
+        """Writes what the socket takes; bytes stay in the queue until all that was encrypted with them has gone."""
+        if not self._sealed:
+            self._sealed_of = self._tls.seal(waiting, SEALED_BYTES)
+            self._sealed = memoryview(self._tls.leaving())
+        self._sealed = self._sealed[self._sock.send(self._sealed) :]
+        return 0 if self._sealed else self._sealed_of
 
     def _sock_recv(self) -> tuple[memoryview, Exception | None]:
-        received, error = super()._sock_recv()
-        if error is None and self._sock is not None and len(received) == READ_SIZE and self._sock.pending():
-            rest = self._sock.recv(self._sock.pending())
-            received = memoryview(bytes(received) + rest)
-        return received, error
+        if self._read_buffer is None:
+            self._read_buffer = bytearray(READ_SIZE + CHUNK_BYTES + RECORD_BYTES)
+        view = memoryview(self._read_buffer)
+        filled = 0
+        error: Exception | None = None
+        try:
+            while filled < READ_SIZE:
+                count = self._sock.recv_into(self._came)
+                if count == 0:
+                    error = kafka_errors.KafkaConnectionError("the broker closed the connection")
+                    break
+                opened = self._tls.open(self._came[:count], view[filled:])
+                filled += opened
+                if opened < count // 2:
+                    break
+        except (BlockingIOError, InterruptedError):
+            pass
+        except ssl.SSLZeroReturnError:
+            error = kafka_errors.KafkaConnectionError("the broker closed the connection")
+        except OSError as failure:
+            error = kafka_errors.KafkaConnectionError(failure)
+        except kafka_errors.KafkaConnectionError as failure:
+            error = failure
+        return view[:filled], None if filled else error
 
 
 class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no types
@@ -547,8 +602,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         except (ValueError, OverflowError) as failure:  # a name or a port that is none
             raise kafka_errors.KafkaConnectionError(f"the address of broker {node.node_id}: {failure}") from failure
         if self.ssl_enabled:
-            tls = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
-            transport: Any = TlsTransport(self._net, sock, host=node.host, **tls)
+            transport: Any = TlsTransport(self._net, sock, host=node.host, context=self.config["ssl_context"])
             await self._shake_hands(transport, timeout_at)
         else:
             transport = TcpTransport(self._net, sock, host=node.host)
