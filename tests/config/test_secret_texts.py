@@ -151,7 +151,23 @@ def test_keys_of_kafka_are_keys(key):
 
 
 @pytest.mark.parametrize(
-    "key", ["password", "p", "ca.crt", "ca2.crt", "*.crt", "user-1.key", "clientSecret", "TLS_KEY"]
+    "key",
+    [
+        "password",
+        "p",
+        "pw",
+        "ca.crt",
+        "ca2.crt",
+        "*.crt",
+        "user-1.key",
+        "clientSecret",
+        "TLS_KEY",
+        "ca",
+        "*.pem",
+        "mirror-user",
+        "bundle.p12",
+        "my-ca",
+    ],  # fmt: skip
 )
 def test_usual_keys_of_secrets_are_keys(key):
     assert is_key_of_secret(key)

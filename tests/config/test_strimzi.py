@@ -402,7 +402,9 @@ def test_a_secret_that_cannot_be_used_is_refused(load_yaml, secret, reason):
         load_yaml(manifest, document)
 
 
-@pytest.mark.parametrize("key", ["Zq9Canary7", "canary$1", "it's canary", "canary-4711"])
+@pytest.mark.parametrize(
+    "key", ["Zq9Canary7", "canary$1", "it's canary", "canary-4711", "canary", "Canary24", "canary-horse-battery-staple"]
+)
 @pytest.mark.parametrize("there", ["mounted", "manifest", "nowhere"])
 def test_a_password_in_the_place_of_a_key_is_neither_shown_nor_converted(tmp_path, monkeypatch, secrets, key, there):
     document = v1()

@@ -29,6 +29,10 @@ LOGIN = "LoginModule"
 _KEY_OF_SECRET = re.compile(
     r"(?:[A-Za-z*?]{1,24}[0-9]{0,2}|[0-9]{1,2})(?:[._-](?:[A-Za-z*?]{1,24}[0-9]{0,2}|[0-9]{1,2})){0,12}"
 )
+_WORD_OF_SECRET = re.compile(
+    r"(?i:pass|pwd|user|secret|token|assertion|key|cert|crt|pem|p12|pkcs|jks|keystore|truststore|tls|ssl|client|jaas"
+    r"|credential)|(?<![A-Za-z])(?i:ca|pw|login|value|data)(?![A-Za-z])"
+)
 _MECHANISM = re.compile(r"[A-Za-z0-9_-]{0,20}|\$\{[^{}\s]*\}")
 
 
@@ -58,11 +62,12 @@ def is_odd_mechanism(key: str, text: str) -> bool:
 
 
 def is_key_of_secret(text: str) -> bool:
-    """Whether a key of a Secret of Kubernetes is formed as people name one: words, and numbers of two digits.
+    """Whether a key of a Secret of Kubernetes is formed as people name one: words, one of which says what it is.
 
-    Anything else may be the password itself, which somebody has put where its key belongs.
+    Anything else may be the password itself, which somebody has put where its key belongs: many are words too.
     """
-    return _KEY_OF_SECRET.fullmatch(text) is not None
+    named = len(text) <= 2 or _WORD_OF_SECRET.search(text) is not None
+    return named and _KEY_OF_SECRET.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
