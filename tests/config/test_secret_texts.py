@@ -167,7 +167,7 @@ def test_keys_of_kafka_are_keys(key):
         "mirror-user",
         "bundle.p12",
         "my-ca",
-    ],  # fmt: skip
+    ],
 )
 def test_usual_keys_of_secrets_are_keys(key):
     assert is_key_of_secret(key)
