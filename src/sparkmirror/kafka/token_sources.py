@@ -260,7 +260,7 @@ def _post(source: TokenEndpoint) -> tuple[int, bytes]:
     except urllib.error.URLError as failure:
         if not ways.is_cut:
             raise failure.reason if isinstance(failure.reason, OSError) else OSError(str(failure.reason)) from None
-    except http.client.HTTPException:
+    except (OSError, http.client.HTTPException):  # a connection that was cut may look reset
         if not ways.is_cut:
             raise
     finally:
