@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.lab.cluster import start
+from sparkmirror.lab.cluster import LabCluster, start
 from tests.flow.elections import PATIENCE_SECONDS
+from tests.flow.offset_map import journal
 from tests.flow.running import Running, commit, committed, count, create_topic, ends, until, write_file
 from tests.flow.test_events import delete_topic, of_kind
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
@@ -55,6 +56,57 @@ def test_a_tail_that_the_source_loses_after_a_takeover_is_told_and_what_it_has_i
         assert mirrored(cluster_b, copy) == [*whole, *NEW]
         (event,) = of_kind(file, name, "source-tail-lost")
         assert (event.first, event.last) == (at, len(whole) - 1)
+
+
+@pytest.mark.parametrize("regrown", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_tail_that_the_source_loses_before_the_takeover_finds_it_is_told_and_no_forgery_is(
+    cluster_b, topic, tmp_path, regrown
+):
+    """The driver died with more copied than is on record, and the source has lost a part of that since."""
+    name = topic("within")
+    copy, internal = f"{name}.{name}", f"sparkmirror.{name}.b.internal"
+    with start("source") as source:
+        (broker,) = source.brokers
+        create_topic(source, name)
+        clusters = {name: source, "b": cluster_b}
+        file = write_file(tmp_path / "mm2.properties", clusters, {f"{name}->b": name}, {"tasks.max": "1"})
+        kept = killed_beyond_the_record(source, cluster_b, file, tmp_path, internal) + 10
+        whole = mirrored(cluster_b, copy)
+        broker.kill()
+        cut_log(broker, name, kept)
+        broker.start()
+        until(lambda: ends(source, name), "it is there again")
+        (at,) = ends(source, name).values()
+        assert at < len(whole)
+        if regrown:
+            write(source, name, NEW * 3)
+        with Running(file, log=tmp_path / "last.log") as last:
+            write(source, name, NEW)
+            added = NEW * (4 if regrown else 1)
+            until(lambda: mirrored(cluster_b, copy)[len(whole) :] == added, "all arrives once", PATIENCE_SECONDS)
+            last.stop_in_time()
+        assert mirrored(cluster_b, copy) == [*whole, *added]
+        (event,) = of_kind(file, name, "source-tail-lost")
+        assert (event.first, event.last) == (at, len(whole) - 1)
+        assert not of_kind(file, name, "forged-batch")
+
+
+def killed_beyond_the_record(source: LabCluster, target: LabCluster, file: Path, directory: Path, internal: str) -> int:
+    """Runs a flow until it has been killed with 40 copies more than are on record; the position that is."""
+    name = internal.split(".")[1]
+    for attempt in range(10):
+        with Running(file, log=directory / f"killed-{attempt}.log") as mirror:
+            write(source, name, [b"old-%d-%d" % (attempt, number) for number in range(30)])
+            until(lambda: count(target, f"{name}.{name}") >= ends(source, name)[0], "level")
+            write(source, name, [b"more-%d-%d" % (attempt, number) for number in range(60)])
+            (end,) = ends(source, name).values()
+            until(lambda: len(mirrored(target, f"{name}.{name}")) == end, "copied")  # noqa: B023 - asked in this turn
+            mirror.kill_all()
+        told = [value for key, value in journal(target, internal).items() if key[:2] == ("progress", name)]
+        position = max(value["position"] for value in told)
+        if position <= end - 40:
+            return int(position)
+    raise AssertionError("each time its progress was on record")
 
 
 @pytest.mark.parametrize("ordered", [pytest.param(False, marks=pytest.mark.long), True])

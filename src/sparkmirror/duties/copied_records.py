@@ -71,6 +71,17 @@ class Copy(NamedTuple):
     earlier: tuple[tuple[int, int], ...] = ()
     held: tuple[tuple[int, int], ...] = ()
 
+    def below(self, end: int) -> Copy | None:
+        """What is to lie before an offset of the source; None where nothing is known of that."""
+        if self.source < end:
+            return self
+        held = tuple(one for one in self.held if one[0] < end)
+        earlier = tuple(one for one in self.earlier if one[0] < end)
+        last = max((*held, *earlier), default=None)
+        if last is None:
+            return None
+        return Copy(self.there, *last, tuple(one for one in earlier if one < last), held)
+
 
 class Held(Enum):
     """What came of holding the record of a `Copy` against the source."""

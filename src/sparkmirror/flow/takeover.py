@@ -11,28 +11,29 @@ finds nothing lost any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.plan import group_of
-from sparkmirror.duties.copied_records import NEAR, Copy, Held, HeldRecords
+from sparkmirror.duties.copied_records import NEAR, CopiedRecords, Copy, Held, HeldRecords
 from sparkmirror.errors import BrokerError, FencedError, LinkError, SparkmirrorError
 from sparkmirror.events import Event
 from sparkmirror.flow.on_record import taken_over
 from sparkmirror.flow.opening import Opened
-from sparkmirror.flow.planner import changed_ids, patience_ms
+from sparkmirror.flow.planner import changed_ids, copied_log, patience_ms
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.writers import GROUPS, Fenced
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.epochs import believed_ends
+from sparkmirror.kafka.epochs import believed_ends, meeting_points, newest_epochs
 from sparkmirror.kafka.reading import CORRUPT_MESSAGE
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import OFFSET_NOT_AVAILABLE, Mark, last_batches, read_headers
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, TopicPartition, Writer
+from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail
 from sparkmirror.offsets.takeover import (
@@ -200,6 +201,7 @@ class Takeover:
 
         Whoever may write to a copy can forge batches of the flow. And where the internal topic may lack its end, the
         map leads elsewhere: a progress that came after a loss vouches for no segments but those up to its last record.
+        What the source has lost since is no copy of what it has now: the start finds that, and goes back to there.
         """
         lacking = self._lacking(found)
         places = {
@@ -210,6 +212,7 @@ class Takeover:
         }
         if self._source is None or not places:
             return
+        places = self._without_lost(self._source, places, found, lacking)
         compared = self._compared(self._source, places)
         verdicts = dict(compared.found)
         for here, failure in compared.failed.items():
@@ -225,6 +228,43 @@ class Takeover:
                 resumed[here] = replace(
                     resumed[here], position=decision.position, event=decision.event, anew=True, last=NO_RECORD
                 )
+
+    def _without_lost(
+        self,
+        source: Cluster,
+        places: Mapping[TopicPartition, Copy],
+        found: Mapping[TopicPartition, Resume],
+        lacking: Set[TopicPartition],
+    ) -> dict[TopicPartition, Copy]:
+        """The same up to where the source's logs are what was copied of them, by their leader epochs.
+
+        A log that has lost records has begun another leader epoch since; behind the end of one that has not there were
+        never any. Where the map may lack entries, and all of this is lost, nothing is left out: what is behind the
+        record on record is not believed.
+        """
+        state, timeout_ms = self._store.state, patience_ms(self._config, len(places))
+        copied = {
+            here: copied_log(state.progress[here], at, state.source_epoch(here, at), state.history)
+            for here, at in ((here, found[here].position) for here in places)
+            if state.source_epoch(here, at) >= 0
+        }
+        records = CopiedRecords(self._config, source, self._target, self._maps, timeout_ms)
+        try:
+            newest = newest_epochs(source, set(copied), timeout_ms)
+            ended = {here: one for here, one in copied.items() if newest.get(here, one.epoch) > one.epoch}
+            points = meeting_points(source, ended, records.compare, timeout_ms).found
+        except (BrokerError, LinkError):
+            points = {}  # the comparison says so too
+        left = {here: one.below(points[here].end) if here in points else one for here, one in places.items()}
+        return {
+            here: held
+            for here, one in left.items()
+            if (held := one if one is not None or here not in lacking else places[here]) is not None
+        }
+
+    def _maps(self, places: Set[TopicPartition]) -> dict[TopicPartition, OffsetMap]:
+        state, ids = self._store.state, self._writers.ids
+        return {here: state.map_of(here).offsets(state.progress.get(here), ids) for here in places}
 
     def _lacking(self, found: Mapping[TopicPartition, Resume]) -> set[TopicPartition]:
         """Partitions of whose map the newest entries may be lost, on which the last record of the log depends."""
