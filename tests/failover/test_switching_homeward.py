@@ -15,6 +15,7 @@ import pytest
 
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import LabCluster, start
+from tests.failover.clients import next_records
 from tests.failover.halting import halted
 from tests.failover.test_changed_home import Home, marked
 from tests.failover.test_fenced_switching import Application, denials, guarded
@@ -191,21 +192,25 @@ def test_what_comes_to_a_copy_when_the_flow_is_stopped_keeps_groups_where_they_a
 @pytest.mark.long
 def test_a_copy_that_the_flow_has_not_found_yet_is_waited_for(topic, tmp_path):
     name = topic("young")
+    young, copy = f"{name}-young", f"{name}.{name}-young"
     with pair(name, tmp_path, f"b->{name}") as home:
         with home.file.open("a") as file:
-            file.write("refresh.topics.interval.seconds = 600\n")
+            file.write(f"topics = {name}.*\n{name}->b.topics = {name}.*\nb->{name}.topics = {name}.*\n")
+            file.write(f"{name}->b.refresh.topics.interval.seconds = 1\n")
+            file.write(f"b->{name}.refresh.topics.interval.seconds = 600\n")
         with Running(home.file, log=tmp_path / "run.log") as mirror:
             write(home.b, name, marked("own", 3))
-            until(lambda: mirrored(home.a, f"b.{name}") == marked("own", 3), "both flows have looked")
-            write(home.a, name, marked("old", 10))
-            until(lambda: mirrored(home.b, home.copy) == marked("old", 10), "copied")
-            write(home.b, home.copy, marked("home", 6))
-            commit(home.b, f"{name}-g", home.copy, {0: ends(home.b, home.copy)[0] - 2})
+            until(lambda: mirrored(home.a, f"b.{name}") == marked("own", 3), "the flow has looked")
+            create_topic(home.a, young, 1)
+            write(home.a, young, marked("old", 10))
+            until(lambda: mirrored(home.b, copy) == marked("old", 10), "copied")
+            write(home.b, copy, marked("home", 6))
+            commit(home.b, f"{name}-g", copy, {0: ends(home.b, copy)[0] - 2})
             done = switch(home)
             assert done.returncode == 0, done.stdout + done.stderr
             assert newest(home, "switchover")["troubles"] == []
-            assert mirrored(home.a, name) == [*marked("old", 10), *marked("home", 6)]
-            assert home.next_on_a(f"{name}-g") == marked("home", 6)[4]
+            assert mirrored(home.a, young) == [*marked("old", 10), *marked("home", 6)]
+            assert next_records(home.a, f"{name}-g", young, read(home.a, young))[0] == marked("home", 6)[4]
             mirror.stop_in_time()
 
 
@@ -213,7 +218,7 @@ def test_what_others_wrote_to_a_copy_on_the_cluster_that_came_back_is_put_aside(
     name = topic("stray")
     copy, end, midst = f"b.{name}", f"{name}-end", f"{name}-midst"
     with (
-        pair(name, tmp_path, f"b->{name}", f"{name}->b") as home,
+        pair(name, tmp_path, f"{name}->b") as home,
         Running(home.file, log=tmp_path / "run.log") as mirror,
     ):
         write(home.b, name, marked("own", 10))
@@ -222,24 +227,26 @@ def test_what_others_wrote_to_a_copy_on_the_cluster_that_came_back_is_put_aside(
         until(lambda: mirrored(home.b, name) == [*marked("own", 10), *marked("home", 3)], "brought home")
         commit(home.a, end, copy, ends(home.a, copy))
         home.leave("switchover", "--wait-for-idle", "1")
-        write(home.a, copy, marked("stray", 4))
-        write(home.b, name, marked("away", 5))
-        until(lambda: marked("away", 5)[-1] in mirrored(home.a, copy), "copied")
+        for part in ("one", "two"):  # between what is copied there
+            write(home.a, copy, marked(f"stray-{part}", 2))
+            write(home.b, name, marked(f"away-{part}", 5))
+            until(lambda: marked(f"away-{part}", 5)[-1] in mirrored(home.a, copy), "copied")  # noqa: B023 - at once
         commit(home.b, end, name, ends(home.b, name))
         commit(home.b, midst, name, {0: ends(home.b, name)[0] - 3})
         dry = sparkmirror("failback", home.file, "--to", name, "--dry-run")
         assert f"4 offsets of 1 partitions are on {name} only" in " ".join(dry.stdout.split()), dry.stdout
         report = home.go_back()
         assert report["troubles"] == []
-        assert [(one["topic"], one["last"] - one["first"]) for one in report["divergent"]] == [(copy, 3)]
-        assert home.kept(report) == marked("stray", 4)
+        assert [(one["topic"], one["last"] - one["first"]) for one in report["divergent"]] == [(copy, 1), (copy, 1)]
+        stray = [*marked("stray-one", 2), *marked("stray-two", 2)]
+        assert home.kept(report) == stray
         written = read(home.a, copy)
         next_there = {group: place_in(report, group, copy)["offset"] for group in (end, midst)}
         found = {group: [one.value for one in written[0] if one.offset >= at] for group, at in next_there.items()}
-        assert found == {end: [], midst: marked("away", 5)[2:]}
+        assert found == {end: [], midst: marked("away-two", 5)[2:]}
         write(home.a, copy, marked("then", 2))
         until(lambda: marked("then", 2)[-1] in mirrored(home.b, name), "what comes now goes home")
-        assert not set(marked("stray", 4)) & set(mirrored(home.b, name)), "it was put aside"
+        assert not set(stray) & set(mirrored(home.b, name)), "it was put aside"
         mirror.stop_in_time()
 
 
