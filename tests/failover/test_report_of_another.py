@@ -7,18 +7,14 @@ from typing import Any
 
 import pytest
 
-from sparkmirror.duties.duty import Sides
 from sparkmirror.failover.states import Kind, Step
 from sparkmirror.failover.switching import Desk
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.state import JournalState
-from tests.failover.test_others import flow_of
 
 
 @pytest.mark.parametrize(("token", "is_own"), [("mine", True), ("theirs", False)])
-def test_only_an_operation_that_a_command_has_itself_is_one_that_it_breaks_off(
-    token: str, is_own: bool, monkeypatch, tmp_path
-):
+def test_only_an_operation_that_a_command_has_itself_is_one_that_it_breaks_off(token: str, is_own: bool, monkeypatch):
     operation = Operation(
         token=token,
         number=1,
@@ -33,9 +29,8 @@ def test_only_an_operation_that_a_command_has_itself_is_one_that_it_breaks_off(
     )
     state = JournalState()
     state.ledger.operation = operation
-    store: Any = SimpleNamespace(follow=lambda: None, state=state)
-    nobody: Any = None
-    desk = Desk(Sides(flow=flow_of(tmp_path), source=nobody, target=nobody, store=store), "mm2.properties")
+    sides: Any = SimpleNamespace(store=SimpleNamespace(follow=lambda: None, state=state))
+    desk = Desk(sides, "mm2.properties")
     assert (desk.unfinished, desk.broken_off) == (operation, None), "it has begun nothing yet"
     monkeypatch.setattr(desk, "_token", "mine")
     assert desk.broken_off == (operation if is_own else None)
