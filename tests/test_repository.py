@@ -118,6 +118,14 @@ def test_every_dependency_is_pinned_by_name_and_version_alone():
     assert {normal(one) for one in asked} - {normal(pin) for pin in pins} == set()
 
 
+def test_a_version_that_stands_in_two_places_is_the_same_in_both():
+    wanted, pinned = project()["project"], (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    asked = [*wanted["dependencies"], *(one for extra in wanted["optional-dependencies"].values() for one in extra)]
+    exact = [one for one in (*asked, *project()["build-system"]["requires"]) if "==" in one]
+    assert exact, "the wheel of Java, for an installation without constraints.txt"
+    assert [one for one in exact if one not in pinned] == []
+
+
 def test_every_pinned_package_is_used():
     def normal(name: str) -> str:
         return re.sub(r"[-_.]+", "-", re.split(r"[ ;<>=~!\[(]", name)[0]).lower()

@@ -25,6 +25,7 @@ from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import Alteration, ConfigEntry, ConfigSource, alter_configs, topic_configs
 from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.lab.jars import OLDER_KAFKA_VERSION
 from sparkmirror.model import Alias, FlowName
 from sparkmirror.naming import config_property_filter
 from tests.flow.running import admin_of, until
@@ -320,7 +321,7 @@ def test_a_copy_ends_with_the_properties_that_mm2_gave_it(site: Site, defaults: 
 @pytest.mark.kafka
 @pytest.mark.long
 def test_a_source_of_another_version_with_settings_of_its_brokers(site: Site) -> None:
-    with start("old", version="3.9.1", config={"log.flush.interval.messages": "9999"}) as lab:
+    with start("old", version=OLDER_KAFKA_VERSION, config={"log.flush.interval.messages": "9999"}) as lab:
         settings = ClientSettings(bootstrap_servers=tuple(lab.bootstrap_servers.split(",")))
         site.source = Cluster("A", settings, role="test")
         try:

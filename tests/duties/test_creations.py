@@ -17,6 +17,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import ConfigSource, topic_configs
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.lab.cluster import LabCluster, start
+from sparkmirror.lab.jars import OLDER_KAFKA_VERSION
 from sparkmirror.model import Alias
 from tests.duties.test_topics import FLOW
 
@@ -109,7 +110,7 @@ def test_a_topic_that_somebody_else_created_meanwhile_is_used_as_it_is(
 
 
 def test_a_property_that_only_the_older_source_knows_is_left_out(target: Cluster, topic_name: str) -> None:
-    with start("old", version="3.9.1") as lab:
+    with start("old", version=OLDER_KAFKA_VERSION) as lab:
         old = Cluster("A", _settings(lab), role="admin")
         try:
             _create(old, topic_name, 1, message_downconversion_enable="false", retention_ms="777")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.errors import LabError
-from sparkmirror.lab.jar_checksums import difference, found, pinned
+from sparkmirror.lab.jar_checksums import PINS, difference, found, pinned
 from sparkmirror.lab.jars import (
     KAFKA_VERSION,
     OLDER_KAFKA_VERSION,
@@ -130,6 +130,27 @@ def test_what_the_laboratory_fetches_is_pinned(version: str) -> None:
     assert f"kafka_2.13-{version}.jar" in pins
     assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in pins.values())
     assert f"connect-mirror-{KAFKA_VERSION}.jar" in pinned(f"mirror-maker-{KAFKA_VERSION}")
+
+
+def pins() -> list[tuple[str, str, str]]:
+    """Set, jar and checksum of each line."""
+    lines = [line.split() for line in PINS.read_text(encoding="ascii").splitlines() if not line.startswith("#")]
+    return [(place.partition("/")[0], place.partition("/")[2], digest) for digest, place in lines]
+
+
+def test_nothing_is_pinned_that_the_laboratory_does_not_fetch() -> None:
+    versions = (KAFKA_VERSION, OLDER_KAFKA_VERSION, OLDEST_KAFKA_VERSION)
+    assert {name for name, _, _ in pins()} == {
+        *(f"kafka-{version}" for version in versions),
+        f"mirror-maker-{KAFKA_VERSION}",
+    }
+
+
+def test_a_jar_of_several_sets_has_one_checksum() -> None:
+    by_jar: dict[str, set[str]] = {}
+    for _, jar, digest in pins():
+        by_jar.setdefault(jar, set()).add(digest)
+    assert [jar for jar, digests in by_jar.items() if len(digests) > 1] == []
 
 
 def test_two_processes_fetch_once(repository: Path) -> None:
