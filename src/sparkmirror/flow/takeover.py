@@ -238,7 +238,7 @@ class Takeover:
     ) -> dict[TopicPartition, Copy]:
         """The same up to where the source's logs are what was copied of them, by their leader epochs.
 
-        A log that has lost records has begun another leader epoch since; behind the end of one that has not there were
+        A log that has lost records has another leader epoch since; behind the end of one that has not there were
         never any. Where the map may lack entries, and all of this is lost, nothing is left out: what is behind the
         record on record is not believed.
         """
@@ -251,7 +251,7 @@ class Takeover:
         records = CopiedRecords(self._config, source, self._target, self._maps, timeout_ms)
         try:
             newest = newest_epochs(source, set(copied), timeout_ms)
-            ended = {here: one for here, one in copied.items() if newest.get(here, one.epoch) > one.epoch}
+            ended = {here: one for here, one in copied.items() if newest.get(here, one.epoch) != one.epoch}
             points = meeting_points(source, ended, records.compare, timeout_ms).found
         except (BrokerError, LinkError):
             points = {}  # the comparison says so too
