@@ -66,6 +66,7 @@ class OneLane:
             first=(WRITER,) * 8,
             facts=Facts({}),
             lost_runs=False,
+            before=(),
             tells_writers=False,
             store=SimpleNamespace(state=self.state, write=lambda *_, **__: None),
             control=SimpleNamespace(append=lambda _: None),

@@ -41,6 +41,7 @@ BEGUN = replace(PROGRESS, sequence=NO_OFFSET, source=NO_OFFSET, target=NO_OFFSET
         ({"progress": None, "mapped": False, "lost_runs": True}, "nothing is on record"),
         ({"progress": None, "mapped": False, "lost_runs": True, "end": None}, "nothing is on record"),
         ({"progress": None, "mapped": False, "lost_runs": True, "end": 0}, ""),
+        ({"progress": None, "mapped": False, "unexplained": True}, "has batches of the flow"),
         ({"exact_after": 1}, "cleanly"),
         ({"exact_after": 1, "progress": replace(PROGRESS, generation=2)}, ""),
         ({"progress": replace(PROGRESS, settled=False)}, "not acknowledged"),

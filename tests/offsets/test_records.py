@@ -84,6 +84,7 @@ records: dict[str, st.SearchStrategy[Record]] = {
         groups_exclude=st.lists(_texts).map(tuple),
         home_since_ms=_moments,
         home_generation=_numbers,
+        before=st.lists(_writers).map(tuple),
     ).map(lambda one: one if one.home_since_ms else replace(one, home_generation=0)),
     "segments": st.builds(
         Segments,
@@ -221,7 +222,7 @@ def test_what_a_later_release_adds_to_a_value_does_no_harm(record: Record):
 ADDED: dict[str, dict[str, Any]] = {
     "flow": {"tells_since_ms": 0, "exact_after": 0, "topics": (), "topics_exclude": (), "homeward": False}
     | {"groups": (), "groups_exclude": ()}
-    | {"home_since_ms": 0, "home_generation": 0},
+    | {"home_since_ms": 0, "home_generation": 0, "before": ()},
     "segments": {"unguarded": False, "anew": False, "holes": NO_HOLES},
     "targets": {"holes": NO_HOLES},
     "progress": {

@@ -10,10 +10,12 @@ from sparkmirror.offsets.writers import (
     REACH,
     Unfenceable,
     WayToFence,
+    came_since,
     can_be_kept_alive,
     check,
     due,
     forgotten,
+    last_before,
     must_rotate,
     newest_epochs,
     ran_since,
@@ -124,6 +126,14 @@ def test_an_epoch_that_leaders_know_was_forgotten_or_is_forged_where_it_is_far_a
     leaders: list[int], newest: int | None
 ):
     assert forgotten(writer(5), leaders) == newest
+
+
+def test_what_a_writer_copied_before_the_first_start_on_record_is_told_by_its_epoch():
+    before = last_before((6, 7, 8), [writer(5), writer(0, 8)])
+    assert before == (writer(32_767, 6), writer(4))
+    newer = {one: came_since(one, (6, 7, 8), before) for one in (writer(9, 6), writer(4), writer(5), writer(0, 8))}
+    assert list(newer.values()) == [False, False, True, True]
+    assert not came_since(writer(9, 5), (6, 7, 8), before), "it is another's"
 
 
 def test_a_group_is_due_six_hours_after_its_last_operation():

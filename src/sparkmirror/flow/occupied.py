@@ -31,9 +31,10 @@ from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.comparing import seen
 from sparkmirror.flow.planner import Pairs, patience_ms
+from sparkmirror.flow.unexplained import NEWEST, is_absent
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION, kind_of
+from sparkmirror.kafka.codes import kind_of
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span, read_records
@@ -42,9 +43,6 @@ from sparkmirror.kafka.tails import read_headers
 from sparkmirror.mm2.tail import Seen
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC, append_filter, policy_for
-
-NEWEST = 200
-"""So many of the last offsets of a target partition are looked at."""
 
 AROUND = 200
 """So many offsets are compared with a record of the other side, from the first of its time on."""
@@ -107,7 +105,7 @@ class TargetLogs:
         )
         registered = self._registered() if spans else {}
         found = self._read(self._target, spans, registered, on_target=True) if spans else _NOTHING
-        failed = {place: error for place, error in {**ends.failed, **firsts.failed}.items() if not _absent(error)}
+        failed = {place: error for place, error in {**ends.failed, **firsts.failed}.items() if not is_absent(error)}
         records = {place: records for place, records in found.found.items() if records}
         return self._with_flows(spans, registered, Found(records=records, failed={**failed, **found.failed}))
 
@@ -377,10 +375,6 @@ def _sampled(spans: Mapping[TopicPartition, Span]) -> dict[TopicPartition, Span]
 
 def _equal(one: Seen, other: Seen) -> bool:
     return one.digest == other.digest and one.timestamp in (None, other.timestamp)
-
-
-def _absent(error: BrokerError | LinkError) -> bool:
-    return isinstance(error, BrokerError) and error.code == UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _unread(there: TopicPartition, error: BrokerError | LinkError) -> Event:

@@ -33,7 +33,7 @@ from sparkmirror.offsets.inherited import ELSEWHERE_KEY
 from sparkmirror.offsets.orders import HoldOrder
 from sparkmirror.offsets.records import FLOW, STOPPED_KEY, FlowRecord, Happened, Progress, Stopped, event_key
 from sparkmirror.offsets.state import JournalState
-from sparkmirror.offsets.writers import runs_between
+from sparkmirror.offsets.writers import last_before, runs_between
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +54,7 @@ class Opened:
         lost_runs: whether runs had the flow of which the internal topic has not even the start, or may have had: it has
             lost its end, or the coordinator's log has, which would tell. No position holds then, and partitions that
             it does not know may have been copied.
+        before: as in the flow's record.
         signs: what lanes and other runs say on the control topic.
         driver: by what this run owned the internal topic when it took the flow.
         facts: what the target asks of batches, and how long its brokers remember who wrote them.
@@ -73,6 +74,7 @@ class Opened:
     clean: bool
     exact_after: int
     lost_runs: bool
+    before: tuple[Writer, ...]
     signs: Signs
     driver: Writer
     facts: Facts
@@ -295,6 +297,8 @@ def _take(
         on_record=store.state.writers(),
     )
     first = _acquire(writers, store)
+    if store.state.flow is None and not store.state.lacks_start:
+        record = replace(record, before=last_before(writers.ids, first))
     happened: list[Happened] = []
     if store.state.lacks_start or (clean and _may_lack_runs(store.state, writers)):
         clean, exact_after = False, record.generation - 1
@@ -319,6 +323,7 @@ def _take(
         clean=clean,
         exact_after=exact_after,
         lost_runs=lost_runs,
+        before=record.before,
         signs=signs,
         driver=driver,
         facts=Facts(memories_ms(target, timeout_ms)),
@@ -500,4 +505,5 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
         groups_exclude=config.groups.exclude,
         home_since_ms=known.home_since_ms if known is not None else 0,
         home_generation=known.home_generation if known is not None else 0,
+        before=known.before if known is not None else (),
     )

@@ -25,6 +25,7 @@ class Seen:
         target_id: of the target topic, or "" where brokers have no topic ids.
         sole_writer: whether nobody but the flow writes the target topic.
         lost_runs: whether runs had the flow of which nothing is on record.
+        unexplained: whether the target partition has batches of the flow though nothing is on record of it.
     """
 
     progress: Progress | None
@@ -35,6 +36,7 @@ class Seen:
     target_id: str = ""
     sole_writer: bool = True
     lost_runs: bool = False
+    unexplained: bool = False
 
 
 def distrust(seen: Seen) -> str:
@@ -43,9 +45,7 @@ def distrust(seen: Seen) -> str:
     if seen.handed_out:
         return "it was handed out and did not come back"
     if progress is None:
-        if seen.lost_runs and seen.end != 0:
-            return "a run of which nothing is on record may have copied it"
-        return "it was begun and no progress is on record" if seen.mapped else ""
+        return _distrust_unknown(seen)
     if progress.generation <= seen.exact_after:
         return "a run that had it did not end cleanly, and nothing is on record of it since"
     if not progress.settled:
@@ -61,3 +61,11 @@ def distrust(seen: Seen) -> str:
     if seen.sole_writer and tells and seen.end > max(0, known):
         return f"the target ends at offset {seen.end} and had {max(0, known)} acknowledged: something was written since"
     return ""
+
+
+def _distrust_unknown(seen: Seen) -> str:
+    if seen.lost_runs and seen.end != 0:
+        return "a run of which nothing is on record may have copied it"
+    if seen.unexplained:
+        return "the target's log has batches of the flow, and nothing is on record of them"
+    return "it was begun and no progress is on record" if seen.mapped else ""

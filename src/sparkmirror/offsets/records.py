@@ -89,6 +89,8 @@ class FlowRecord:
         home_since_ms: what the record of the flow the other way had as its `tells_since_ms` when this flow brought home
             last: it tells that record from another one, and is compared with nothing else. 0: never.
         home_generation: the first generation under that record: positions of older ones in its copies are of another.
+        before: the newest writer of each producer id that the flow had before its first start on record, as where its
+            internal topic was deleted. What others of its writers have copied is on record, or the topic has lost it.
     """
 
     source_alias: str
@@ -106,6 +108,7 @@ class FlowRecord:
     groups_exclude: tuple[str, ...] = ()
     home_since_ms: int = 0
     home_generation: int = 0
+    before: tuple[Writer, ...] = ()
 
     @property
     def key(self) -> str:
@@ -120,6 +123,7 @@ class FlowRecord:
         doubt = {"exact_after": self.exact_after} if self.exact_after else {}
         own = {"home_since_ms": self.home_since_ms, "home_generation": self.home_generation}
         home = own if self.home_since_ms else {}
+        before = {"before": [[one.producer_id, one.epoch] for one in self.before]} if self.before else {}
         return json_text.write(
             {
                 "v": VERSION,
@@ -135,6 +139,7 @@ class FlowRecord:
                 **tells,
                 **doubt,
                 **home,
+                **before,
             }
         )
 
@@ -636,6 +641,7 @@ def _flow(_name: list[Any], data: dict[str, Any]) -> FlowRecord:
         groups_exclude=texts(data.get("groups_exclude", [])),
         home_since_ms=moment(data.get("home_since_ms", 0)),
         home_generation=count(data.get("home_generation", 0)),
+        before=tuple(_writer(*row) for row in rows(data.get("before", []))),
     )
 
 

@@ -431,7 +431,7 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     writer = _writer(found[0])
     pieces = observed.map.pieces(writer)
     if pieces is None:
-        return _no_segment(found[-1])
+        return _no_segment(observed, found[-1])
     near = _count(pieces, writer, observed.progress)
     unsound = _unsound(observed, pieces, found, near)
     if unsound is not None:
@@ -1073,13 +1073,19 @@ _ANEW = (
     "everything anew"
 )
 
+_ANEW_ALONE = (
+    "the flow's internal topic has lost all that it had of this partition: restore it; or delete the target topic, and "
+    "the flow copies it anew, from where a topic without a position begins"
+)
 
-def _no_segment(batch: TailBatch) -> Stuck:
+
+def _no_segment(observed: Observed, batch: TailBatch) -> Stuck:
     reason = (
         f"its target has the record with sequence {_last_sequence(batch)} of {_name(_writer(batch))} at offset "
         f"{batch.last_offset}, but no segment on record says which source offset that is"
     )
-    return Stuck(error=_said(reason, f"{_ANEW}; where somebody who may write to the copy has forged it, {_FORGED}"))
+    remedy = _ANEW if observed.progress is not None or observed.lineage.on_record() else _ANEW_ALONE
+    return Stuck(error=_said(reason, f"{remedy}; where somebody who may write to the copy has forged it, {_FORGED}"))
 
 
 def _contradiction(writer: Writer) -> Stuck:

@@ -19,7 +19,7 @@ Reference: ``TransactionMetadata.isEpochExhausted``, ``TransactionCoordinator.ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -73,6 +73,18 @@ def newest_epochs(writers: Iterable[Writer]) -> dict[int, int]:
     for writer in writers:
         newest[writer.producer_id] = max(writer.epoch, newest.get(writer.producer_id, writer.epoch))
     return newest
+
+
+def last_before(ids: Iterable[int], first: Iterable[Writer]) -> tuple[Writer, ...]:
+    """The newest writer of each producer id that may have written before ``first`` were handed out."""
+    given = newest_epochs(first)
+    lasts = (Writer(producer_id=each, epoch=given.get(each, LAST_EPOCH + 2) - 1) for each in ids)
+    return tuple(one for one in lasts if one.epoch >= 0)
+
+
+def came_since(writer: Writer, ids: Collection[int], before: Iterable[Writer]) -> bool:
+    """Whether a writer is one of these producer ids, and newer than those of ``before``."""
+    return writer.producer_id in ids and writer.epoch > newest_epochs(before).get(writer.producer_id, -1)
 
 
 def was_given_before(given: Writer, newest: Mapping[int, int]) -> bool:
