@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,8 +12,9 @@ import pytest
 from confluent_kafka import Producer
 
 from sparkmirror.copy.registrations import Registration
+from sparkmirror.errors import LinkError
 from sparkmirror.events import Kind
-from sparkmirror.flow.writers import Writers
+from sparkmirror.flow.writers import FOLLOW_AGAIN_SECONDS, FOLLOW_MS, Writers
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Cursor, Entry, Followed
 from sparkmirror.lab.cluster import LabCluster, start
@@ -30,6 +32,7 @@ class Registry:
     def __init__(self, *records: Registration) -> None:
         self.log: list[Entry] = []
         self.epoch, self.written = 0, 0
+        self.now, self.asked, self.away = 0.0, list[int](), False
         self.append([(one.key, one.value) for one in records])
         self.written = 0
 
@@ -40,7 +43,11 @@ class Registry:
     def lose(self, end: int) -> None:
         self.log, self.epoch = self.log[:end], self.epoch + 1
 
-    def follow(self, cursor: Cursor, _timeout_ms: int) -> Followed:
+    def follow(self, cursor: Cursor, timeout_ms: int) -> Followed:
+        self.asked.append(timeout_ms)
+        if self.away:
+            self.now += timeout_ms / 1000
+            raise LinkError(cluster="b", address="", reason="it has no leader")
         end = len(self.log)
         if cursor.offset > end:
             return Followed(entries=(), cursor=cursor, end=end, parted=Cursor(end))
@@ -57,7 +64,14 @@ class Target:
 
 
 def running(registry: Registry) -> Writers:
-    writers = Writers(cast("Cluster", Target()), flow="a->b", target_id="b", origin=("a",), timeout_ms=1)
+    writers = Writers(
+        cast("Cluster", Target()),
+        flow="a->b",
+        target_id="b",
+        origin=("a",),
+        timeout_ms=60_000,
+        clock=lambda: registry.now,
+    )
     writers._registry = cast("Any", registry)
     writers._registered = {one.producer_id: one for one in OURS}
     return writers
@@ -96,6 +110,35 @@ def test_a_registration_that_somebody_has_removed_does_not_come_back_after_a_los
     registry.lose(0)
     assert "has lost 2 registrations" in writers.follow_registry()
     assert [entry.key for entry in registry.log] == [OURS[1].key, OURS[2].key]
+
+
+def test_a_registry_without_a_leader_holds_the_driver_for_a_few_seconds_and_is_then_left_alone_for_a_while():
+    registry = Registry(*OURS)
+    writers = running(registry)
+    registry.away = True
+    with pytest.raises(LinkError):
+        writers.follow_registry()
+    assert registry.asked == [FOLLOW_MS] == [3_000]
+    registry.now = FOLLOW_AGAIN_SECONDS - 1
+    assert (writers.follow_registry(), registry.asked) == ("", [FOLLOW_MS])
+    registry.now, registry.away = FOLLOW_AGAIN_SECONDS, False
+    registry.lose(1)
+    assert "has lost 2 registrations" in writers.follow_registry()
+
+
+def test_a_slow_registry_is_read_on_where_the_last_reading_left_off(monkeypatch: pytest.MonkeyPatch):
+    registry = Registry(*OURS, *(replace(OURS[0], producer_id=n) for n in range(10, 21)))
+    writers, follow = running(registry), registry.follow
+
+    def slowly(cursor: Cursor, timeout_ms: int) -> Followed:
+        registry.now += 1.4
+        return follow(cursor, timeout_ms)
+
+    monkeypatch.setattr(registry, "follow", slowly)
+    writers._registered |= {50: replace(OURS[0], producer_id=50)}
+    assert [writers.follow_registry() for _ in range(2)] == [""] * 2
+    assert registry.asked == [3_000, 1_600, 200] * 2
+    assert "has lost 1 registrations" in writers.follow_registry()
 
 
 def write(cluster: LabCluster, mark: bytes, count: int) -> None:

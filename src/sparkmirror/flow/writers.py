@@ -51,6 +51,11 @@ log = logging.getLogger(__name__)
 GROUPS = 8
 """Partitions of one group share a producer id; one without a leader holds up the fencing of its group only."""
 
+FOLLOW_MS, FOLLOW_AGAIN_SECONDS = 3_000, 10.0
+"""How long the registry may take to be read on, and for how long it is left alone when it has not answered: takeovers,
+orders and the sign of life wait meanwhile. They need nothing of it, and its partition may be without a leader for days.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fenced:
@@ -121,6 +126,7 @@ class Writers:
         self._cursor = Cursor()
         self._entries: dict[str, Entry] = {}
         self._whole = False
+        self._follows_at = 0.0
 
     @property
     def unfenceable(self) -> Mapping[int, Unfenceable]:
@@ -282,6 +288,7 @@ class Writers:
         """Reads on in the registry, and writes there again what it has lost of the flow.
 
         Whoever reads the flow's batches under kept names takes those for an application's that nobody has registered.
+        What is not read within `FOLLOW_MS` is read the next time.
 
         Returns:
             what is to be told, or "".
@@ -290,12 +297,21 @@ class Writers:
             BrokerError: the registry cannot be read or written.
             LinkError: the target does not answer.
         """
+        now = self._clock()
+        if now < self._follows_at:
+            return ""
+        self._follows_at = now + FOLLOW_AGAIN_SECONDS
+        told = self._follow()
+        self._follows_at = now  # it has answered
+        return told
+
+    def _follow(self) -> str:
         registered = tuple(self._registered.values())  # before the reading: what is on record by then has to be there
         if not self._read_on() or self._whole:
             return ""
         lost = gone(registered, self._entries.values())
         if lost:
-            self._target.run(self._registry.append, [(each.key, each.value) for each in lost], self._timeout_ms)
+            self._target.run(self._registry.append, [(each.key, each.value) for each in lost], FOLLOW_MS)
         self._whole = True
         if not lost:
             return ""
@@ -307,8 +323,9 @@ class Writers:
 
     def _read_on(self) -> bool:
         """Reads the registry on; whether to its end. One that has lost its end is read once more from the beginning."""
-        while True:
-            found = self._target.run(self._registry.follow, self._cursor, self._timeout_ms)
+        until = self._clock() + FOLLOW_MS / 1000
+        while (left := until - self._clock()) > 0:
+            found = self._target.run(self._registry.follow, self._cursor, max(1, round(left * 1000)))
             if found.parted is not None:
                 self._cursor, self._whole = Cursor(), False
                 self._entries = {key: entry for key, entry in self._entries.items() if entry.value is None}
@@ -318,6 +335,7 @@ class Writers:
             before, self._cursor = self._cursor, found.cursor
             if self._cursor.offset >= found.end or self._cursor.offset == before.offset:
                 return self._cursor.offset >= found.end
+        return False
 
     def _acquire(self, group: int) -> Writer:
         """Asks for epochs until one is above all that are known: no longer than for one answer, however far that is.
