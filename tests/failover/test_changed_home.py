@@ -464,13 +464,17 @@ def test_a_switchover_is_refused_while_a_failback_has_not_ended(cluster_a, clust
 STRAY = b"written to a copy"
 
 
+@pytest.mark.parametrize("homeward", [pytest.param("false", id="renamed"), pytest.param("true", id="homeward")])
 @pytest.mark.parametrize("strays", ["none", "before", "between"])
 @pytest.mark.long
-def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a, cluster_b, topic, tmp_path, strays):
+def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(
+    cluster_a, cluster_b, topic, tmp_path, strays, homeward
+):
     """Others' records before it are put aside; nobody can go on behind one that lies in its midst."""
     name = topic("chain")
     group, middle, last = f"{name}-g", f"a.{name}", f"{name}.a.{name}"
     settings = {"tasks.max": "1", "groups": f"{name}-.*", "heartbeats.replication.enabled": "false"}
+    settings[f"c->{name}.homeward.enabled"] = homeward
     with start("third") as third:
         clusters = {"a": cluster_a, name: cluster_b, "c": third}
         flows = {f"a->{name}": name, f"{name}->c": rf"(a\\.)?{name}", f"c->{name}": rf"(a\\.)?{name}"}
@@ -501,6 +505,45 @@ def test_in_a_chain_what_the_first_flow_has_brought_meanwhile_goes_on(cluster_a,
             expected = [*marked("first", 10), *marked("more", 10), *between, *marked("again", 5)]
             until(lambda: mirrored(third, last) == expected, "it goes on")
             assert next_records(cluster_b, group, middle, read(cluster_b, middle))[0] == marked("more", 1)[0]
+            mirror.stop_in_time()
+
+
+@pytest.mark.long
+def test_what_another_spoke_has_brought_home_meanwhile_goes_on_and_no_group_goes_behind_it(
+    cluster_a, cluster_b, topic, tmp_path
+):
+    """Applications write to the copies of both spokes while the hub's are on one of them."""
+    name = topic("hub")
+    copy, group, middle, own = f"{name}.{name}", f"{name}-g", f"{name}-middle", marked("own", 10)
+    with start("third") as third:
+        flows = {f"{name}->b": name, f"b->{name}": rf"({name}\\.)?{name}"}
+        flows |= {f"{name}->c": name, f"c->{name}": rf"({name}\\.)?{name}"}
+        homeward = {f"{spoke}->{name}.homeward.enabled": "true" for spoke in ("b", "c")}
+        settings = {"tasks.max": "1", "groups": f"{name}-.*", "heartbeats.replication.enabled": "false"}
+        clusters = {name: cluster_a, "b": cluster_b, "c": third}
+        file = write_file(tmp_path / "mm2.properties", clusters, flows, settings | homeward)
+        create_topic(cluster_a, name, 1)
+        write(cluster_a, name, own)
+        with Running(file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(cluster_b, copy) == mirrored(third, copy) == own, "copied")
+            commit(cluster_a, group, name, {0: 10})
+            commit(cluster_a, middle, name, {0: 4})
+            words = ("--wait-for-idle", "1", "--yes", "--report", str(tmp_path))
+            over = sparkmirror("switchover", file, "--from", name, "--to", "b", *words)
+            assert over.returncode == 0, over.stdout + over.stderr
+            write(third, copy, marked("third", 5))
+            until(lambda: mirrored(cluster_a, name) == [*own, *marked("third", 5)], "brought home")
+            write(cluster_b, copy, marked("away", 5))
+            until(lambda: mirrored(cluster_a, name)[15:] == marked("away", 5), "brought home behind that")
+            commit(cluster_b, group, copy, ends(cluster_b, copy))
+            back = sparkmirror("failback", file, "--from", "b", "--to", name, *words)
+            assert back.returncode == 0, back.stdout + back.stderr
+            report = json.loads(next(tmp_path.glob("failback-*.json")).read_text())
+            assert report["divergent"] == []
+            until(lambda: mirrored(cluster_b, copy) == [*own, *marked("away", 5), *marked("third", 5)], "goes on")
+            log = read(cluster_a, name)
+            assert next_records(cluster_a, group, name, log)[0] == marked("third", 1)[0], "not read on b"
+            assert next_records(cluster_a, middle, name, log)[0] == own[4]
             mirror.stop_in_time()
 
 

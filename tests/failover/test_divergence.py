@@ -18,6 +18,7 @@ from sparkmirror.failover.divergence import (
     keep_in_topics,
     kept_as,
     lost_since,
+    parted_at,
     without_lost,
 )
 from sparkmirror.kafka.configs import ConfigEntry, ConfigSource
@@ -34,6 +35,15 @@ def test_of_what_was_found_that_is_left_which_lies_before_where_the_log_lost_its
     one, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
     found = [Divergent(one, 10, 15), Divergent(one, 18, 25), Divergent(one, 30, 40), Divergent(other, 3, 5)]
     assert without_lost(found, {one: 20}) == (Divergent(one, 10, 15), Divergent(one, 18, 20), Divergent(other, 3, 5))
+
+
+def test_behind_the_first_record_that_goes_on_to_the_other_cluster_nothing_is_put_aside():
+    """Also in ranges behind others that were brought back: the flow would go on behind these records too."""
+    one, other = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    found = [Divergent(one, 10, 15), Divergent(one, 18, 25), Divergent(one, 30, 40), Divergent(other, 3, 5)]
+    before = (Divergent(one, 10, 15), Divergent(one, 18, 20), Divergent(other, 3, 5))
+    assert parted_at(found, {one: 20}) == (before, (Divergent(one, 20, 25), Divergent(one, 30, 40)))
+    assert parted_at(found, {one: 10, other: 3}) == ((), tuple(found))
 
 
 MOMENT_MS = 1_700_000_000_000

@@ -54,6 +54,23 @@ def test_copies_go_back_to_their_source_and_what_was_written_here_to_its_copy(he
     assert move.wanted == {there: Committed(offset, "note")}
 
 
+@pytest.mark.parametrize(
+    ("committed", "offset", "exact"),
+    [
+        pytest.param(105, 15, True, id="before it"),
+        pytest.param(115, 33, False, id="at the end of what was copied"),
+        pytest.param(123, 33, False, id="in the midst of what was brought home behind it"),
+        pytest.param(125, 33, False, id="at the end of that"),
+    ],
+)
+def test_no_group_goes_behind_a_record_of_a_third_cluster_that_is_not_here(committed, offset, exact):
+    """The group has not read it here, and the flow from there copies it only when the group is gone."""
+    local = Way(names={"a.orders": "orders"}, maps={COPY: mapped((120, 40, 5), position=125)})
+    (move,) = decide(sight({COPY: committed}, local=local, beyond={}, onward={ORDERS: 33}))
+    (place,) = move.places
+    assert (place.offset, place.exact) == (offset, exact)
+
+
 def test_where_nothing_was_put_aside_a_group_at_the_end_goes_on_there():
     (move,) = decide(sight({COPY: 115}, beyond={}))
     assert move.wanted == {ORDERS: Committed(30, "note")}

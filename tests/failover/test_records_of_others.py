@@ -12,6 +12,7 @@ import pytest
 from sparkmirror.cli.failover import _write
 from sparkmirror.config import ClientSettings
 from sparkmirror.failover import divergence, failback, fence
+from sparkmirror.failover.mirrors import Mirrors
 from sparkmirror.failover.procedure import Options
 from sparkmirror.failover.states import Keep, Step, file_name
 from sparkmirror.kafka.acls import AclBinding, Operation, PatternType, Permission, ResourceType
@@ -79,7 +80,7 @@ def test_records_are_exported_to_the_directory_of_this_command(monkeypatch: pyte
         return 0
 
     monkeypatch.setattr(divergence, "export", export)
-    monkeypatch.setattr("sparkmirror.failover.comparison.brought_by_flows", lambda *_: None)
+    monkeypatch.setattr("sparkmirror.failover.comparison.mirrors_there", lambda *_: Mirrors())
     sides: Any = SimpleNamespace(source=None, target=None, flow=None, store=SimpleNamespace())
     monkeypatch.setattr(failback, "Procedure", lambda *_, **__: None)
     operator: Any = None

@@ -66,6 +66,7 @@ SOUND: dict[str, Any] = {
     "moved_before": [],
     "names": {"a.orders": "orders"},
     "not_taken": [["g", "too large"]],
+    "onward": [[*PLACE, 9]],
     "options": {"fence": "acl", "idle_s": 5.0, "timeout_s": 600},
     "parted": [[*PLACE, 5, 9]],
     "problems": ["group g is at its wits' end: größe"],

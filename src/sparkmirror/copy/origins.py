@@ -81,10 +81,19 @@ def brought_from(cluster: Cluster, cluster_id: str, origin_id: str | None = None
         BrokerError: the registry cannot be read.
         LinkError: the cluster does not answer.
     """
+    known = writers_to(cluster, cluster_id)
+    return frozenset(one.producer_id for one in known if origin_id in (None, *one.origin, *one.carried))
+
+
+def writers_to(cluster: Cluster, cluster_id: str) -> list[Registration]:
+    """The registrations of the flows to a cluster, in the order of its registry.
+
+    Raises:
+        BrokerError: the registry cannot be read.
+        LinkError: the cluster does not answer.
+    """
     known = registrations(cluster.run(read_registry, Journal(cluster, WRITERS_TOPIC)))
-    return frozenset(
-        one.producer_id for one in known if one.cluster == cluster_id and origin_id in (None, *one.origin, *one.carried)
-    )
+    return [one for one in known if one.cluster == cluster_id]
 
 
 async def read_registry(registry: Journal) -> list[Entry]:

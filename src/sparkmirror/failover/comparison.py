@@ -4,20 +4,20 @@
 
 Invariants: what is compared does not change any more, since no transaction is open below the ends that count; every
 committed record that neither flow accounts for is found, whether the flow forth had found its topic or not; a position
-counts only as far as the log is still the one that it was in. What a mirror has brought from a third cluster, in a
-chain, is not what only this one has.
+counts only as far as the log is still the one that it was in. What a mirror has brought from a third cluster is not
+what only this one has: the flow forth copies it, so nothing is found behind the first of it (`mirrors`).
 
 References: KIP-101 (leader epochs), KIP-516 (topic ids).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sparkmirror.config import Isolation
-from sparkmirror.copy.origins import brought_from
+from sparkmirror.copy.origins import brought_from, writers_to
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
@@ -25,6 +25,7 @@ from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.errors import BrokerError
 from sparkmirror.failover import divergence, doubt, look, unbrought
 from sparkmirror.failover.divergence import Divergent
+from sparkmirror.failover.mirrors import Mirrors, mirrors_of
 from sparkmirror.failover.others import homeward_ends
 from sparkmirror.flow.parting import LostCopies, Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
@@ -48,8 +49,9 @@ class Comparison:
         found: what only the cluster that came back has, in order.
         recreated: topics there that were deleted and created again since they were copied: nothing there was copied.
         parted: where its logs part from what was copied, in order.
-        between: the first offset that a mirror has written behind what was copied, where others have written behind
-            that too: all from there on is left to the flow.
+        onward: the first offset behind what was copied that a mirror from a third cluster has written: all from there
+            on is left to the flow forth, and no group goes behind it.
+        between: the same, where others have written behind it too.
         ids: of the topics there as they were compared, by name; "" before Kafka 2.8.
         lost: what the cluster that applications are on has lost of what was copied to it, in order.
         unsettled: partitions there of which the flow forth may have copied more than is on record, in order.
@@ -62,6 +64,7 @@ class Comparison:
     found: tuple[Divergent, ...] = ()
     recreated: tuple[str, ...] = ()
     parted: tuple[Parting, ...] = ()
+    onward: Mapping[TopicPartition, int] = field(default_factory=dict)
     between: Mapping[TopicPartition, int] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     lost: tuple[LostCopies, ...] = ()
@@ -72,7 +75,7 @@ class Comparison:
     @property
     def remarks(self) -> tuple[object, ...]:
         """What is said of it beside what was found: where that is the same, nothing has changed."""
-        return (self.parted, self.between, self.lost, self.unsettled, self.unbrought)
+        return (self.parted, self.onward, self.between, self.lost, self.unsettled, self.unbrought)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -82,6 +85,7 @@ class Comparison:
             "divergent": [one.row for one in self.found],
             "recreated": list(self.recreated),
             "parted": [one.row for one in self.parted],
+            "onward": [[*place, offset] for place, offset in self.onward.items()],
             "between": [[*place, offset] for place, offset in self.between.items()],
             "ids": {name: topic_id for name, topic_id in self.ids.items() if name in named},
             "lost_copies": [one.row for one in self.lost],
@@ -97,6 +101,7 @@ class Comparison:
             found=tuple(map(Divergent.of, facts.get("divergent", ()))),
             recreated=tuple(facts.get("recreated", ())),
             parted=tuple(map(Parting.of, facts.get("parted", ()))),
+            onward={TopicPartition(topic, number): offset for topic, number, offset in facts.get("onward", ())},
             between={TopicPartition(topic, number): offset for topic, number, offset in facts.get("between", ())},
             ids=facts.get("ids", {}),
             lost=tuple(map(LostCopies.of, facts.get("lost_copies", ()))),
@@ -224,18 +229,14 @@ def compare(
         positions |= {place: 0 for place in log_ends if place in brought and place not in positions}
     shared = set(positions if writes_originals(forth, back) else homeward_ends(forth.flow, positions))
     mirrored = _mirrored(forth, back, {place: positions[place] for place in shared}) if shared else {}
-    ranges = divergence.find(positions, log_ends, mirrored)
-    found, between = _of_others(forth, [one for one in ranges if one.partition not in shared])
-    beside = [one for one in ranges if one.partition in shared]
-    if beside:
-        without = brought_by_flows(forth, back)
-        found = tuple(sorted([*found, *divergence.with_records(forth.source, beside, without, timeout_ms)]))
+    found, onward, between = _of_others(forth, back, divergence.find(positions, log_ends, mirrored))
     epochs = epochs or {}
     found = tuple(one._replace(leader_epoch=epochs.get(one.partition, UNDEFINED)) for one in found)
     return Comparison(
         found=found,
         recreated=recreated,
         parted=parted,
+        onward=onward,
         between=between,
         ids=ids,
         lost=lost_here(forth),
@@ -292,33 +293,23 @@ def lost_here(sides: Sides, timeout_ms: int | None = None) -> tuple[LostCopies, 
     return tuple(lost)
 
 
-def _of_others(forth: Sides, ranges: Sequence[Divergent]) -> tuple[tuple[Divergent, ...], dict[TopicPartition, int]]:
-    """What of these no mirror has written, up to the first record of one; and where that is if others wrote behind.
+def _of_others(
+    forth: Sides, back: Sides, ranges: Sequence[Divergent]
+) -> tuple[tuple[Divergent, ...], dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """What of these no mirror has written, up to the first record that the flow forth copies on; and where that lies.
 
-    Of partitions to which the flow back does not write.
+    Returns:
+        what was found, in order; the first record of these mirrors by partition; and the same, where others have
+        written behind it.
     """
     if not ranges:
-        return (), {}
-    mirrors = _of_mirrors(forth)
-    found = divergence.with_records(forth.source, ranges, mirrors, forth.flow.admin_timeout_ms)
-    return _without_mirrored(forth, found, mirrors)
-
-
-def _without_mirrored(
-    forth: Sides, found: Sequence[Divergent], mirrors: Collection[int]
-) -> tuple[tuple[Divergent, ...], dict[TopicPartition, int]]:
-    """What lies before the first record of a mirror, and where that is if others have written behind it."""
-    timeout_ms = forth.flow.admin_timeout_ms
-    before = divergence.before_mirrored(forth.source, found, mirrors, timeout_ms)
-    firsts = {one.partition: one.end for one in before}
-    behind = [
-        one._replace(first=firsts.get(one.partition, one.first))
-        for one in found
-        if firsts.get(one.partition, one.first) < one.end
-    ]
-    between = divergence.with_records(forth.source, behind, mirrors, timeout_ms)
-    kept = divergence.with_records(forth.source, before, mirrors, timeout_ms)
-    return kept, {one.partition: firsts.get(one.partition, one.first) for one in between}
+        return (), {}, {}
+    mirrors, timeout_ms = mirrors_there(forth, back), forth.flow.admin_timeout_ms
+    onward = divergence.first_of(forth.source, ranges, mirrors.onward, timeout_ms)
+    before, behind = divergence.parted_at(ranges, onward)
+    found = divergence.with_records(forth.source, before, mirrors.every, timeout_ms)
+    others = divergence.with_records(forth.source, behind, mirrors.every, timeout_ms)
+    return found, onward, {one.partition: onward[one.partition] for one in others}
 
 
 def writes_originals(forth: Sides, back: Sides) -> bool:
@@ -331,13 +322,18 @@ def shares_topics(forth: Sides, back: Sides) -> bool:
     return writes_originals(forth, back) or forth.flow.brings_home
 
 
-def brought_by_flows(forth: Sides, back: Sides) -> frozenset[int]:
-    """The producers that have mirrored records back into the very topics.
+def mirrors_there(forth: Sides, back: Sides) -> Mirrors:
+    """The producers of all flows to the cluster that came back, and those whose records the flow forth copies on.
 
     Raises:
         SparkmirrorError: the cluster that came back cannot be asked.
     """
-    return brought_home(forth) if shares_topics(forth, back) else frozenset()
+    assert forth.store is not None
+    known = forth.store.state.flow
+    if known is None:
+        return Mirrors()
+    writers = writers_to(forth.source, known.source_id)
+    return mirrors_of(writers, known.target_id, drops_returned=shares_topics(forth, back))
 
 
 def brought_home(forth: Sides) -> frozenset[int]:
@@ -349,13 +345,6 @@ def brought_home(forth: Sides) -> frozenset[int]:
     assert forth.store is not None
     known = forth.store.state.flow
     return frozenset() if known is None else brought_from(forth.source, known.source_id, known.target_id)
-
-
-def _of_mirrors(forth: Sides) -> frozenset[int]:
-    """The producers of all flows to the cluster that came back: what they write is on another cluster too."""
-    assert forth.store is not None
-    known = forth.store.state.flow
-    return frozenset() if known is None else brought_from(forth.source, known.source_id)
 
 
 def _topic_ids(forth: Sides) -> dict[str, str]:

@@ -7,10 +7,10 @@ late.
 Where names are kept, what has been mirrored back lies in the same logs, and applications that were not stopped there
 may have written between any two of its records.
 
-Invariants: every committed record behind the copy's position that no flow has brought from the other cluster is found;
-records are kept as readers see them (committed, with key, value, headers and timestamp). What is found later gets
-another place, and so does what is kept again after a run that was interrupted, since the cluster may have lost by then
-what the first place holds: nothing that was kept is ever deleted.
+Invariants: every committed record behind the copy's position that no flow has brought is found, up to the first one
+that the flow from there copies on itself; records are kept as readers see them (committed, with key, value, headers and
+timestamp). What is found later gets another place, and so does what is kept again after a run that was interrupted,
+since the cluster may have lost by then what the first place holds: nothing that was kept is ever deleted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sparkmirror.kafka.configs import ConfigEntry, describe_configs
 from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.kafka.reading import Span, read_records
+from sparkmirror.kafka.reading import Span, read_records, read_up_to
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.source_history import UNDEFINED
 
@@ -48,6 +48,9 @@ RANGES = 20
 
 CHUNK = 10_000
 """Offsets that are read at a time."""
+
+AT_ONCE_BYTES = 4 << 20
+"""Of a partition at a time, where records of some producers are looked for."""
 
 LARGEST = 100 << 20
 """Bytes of a batch, at most: what brokers take in a request by default."""
@@ -123,8 +126,16 @@ def added(found: Sequence[Divergent], known: Sequence[Divergent], part: int) -> 
 
 def without_lost(found: Sequence[Divergent], lost: Mapping[TopicPartition, int]) -> tuple[Divergent, ...]:
     """What is left of it where logs have lost their ends since, from these offsets on. Pure."""
-    left = (one._replace(end=min(one.end, lost.get(one.partition, one.end))) for one in found)
-    return tuple(one for one in left if one.first < one.end)
+    return parted_at(found, lost)[0]
+
+
+def parted_at(
+    found: Sequence[Divergent], offsets: Mapping[TopicPartition, int]
+) -> tuple[tuple[Divergent, ...], tuple[Divergent, ...]]:
+    """What of it lies before an offset of its partition, and what lies there or behind, each in order. Pure."""
+    before = (one._replace(end=min(one.end, offsets.get(one.partition, one.end))) for one in found)
+    behind = (one._replace(first=max(one.first, offsets.get(one.partition, one.end))) for one in found)
+    return tuple(one for one in before if one.first < one.end), tuple(one for one in behind if one.first < one.end)
 
 
 def _without(whole: Divergent, spans: Iterable[Span]) -> Iterator[Divergent]:
@@ -151,11 +162,7 @@ def with_records(
     """
     if not found:
         return ()
-    oldest = admin.list_offsets(
-        cluster, sorted({one.partition for one in found}), OffsetSpec.EARLIEST, timeout_ms=timeout_ms
-    )
-    left = [one._replace(first=max(one.first, oldest[one.partition])) for one in found]
-    kept, rest, size = [], {one: one.first for one in left if one.first < one.end}, FEW
+    kept, rest, size = [], {one: one.first for one in _still_there(cluster, found, timeout_ms)}, FEW
     while rest:  # of each partition one at a time, until there is a record
         now = {one.partition: one for one in reversed(rest)}
         spans = {place: Span(rest[one], min(one.end, rest[one] + size)) for place, one in now.items()}
@@ -170,34 +177,41 @@ def with_records(
     return tuple(sorted(kept))
 
 
-def before_mirrored(
-    cluster: Cluster, found: Sequence[Divergent], mirrors: Collection[int], timeout_ms: int
-) -> tuple[Divergent, ...]:
-    """Each of ``found`` up to the first record of a mirror: nobody goes on behind that, or it is copied nowhere.
+def _still_there(cluster: Cluster, found: Sequence[Divergent], timeout_ms: int) -> list[Divergent]:
+    """What the logs have of it still, in order."""
+    places = sorted({one.partition for one in found})
+    oldest = admin.list_offsets(cluster, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms) if places else {}
+    left = (one._replace(first=max(one.first, oldest[one.partition])) for one in found)
+    return [one for one in left if one.first < one.end]
+
+
+def first_of(
+    cluster: Cluster, found: Sequence[Divergent], producers: Collection[int], timeout_ms: int
+) -> dict[TopicPartition, int]:
+    """Where in each partition the first record of some producers lies, if one lies in what was found.
 
     Args:
         cluster: that came back.
         found: where it has more.
-        mirrors: producers that have brought records from elsewhere.
+        producers: whose records count.
         timeout_ms: of each question.
 
     Raises:
         SparkmirrorError: the cluster cannot be read.
     """
-    ends, rest, size = {one: one.end for one in found}, {one: one.first for one in found if mirrors}, FEW
-    while rest:  # of each partition one at a time, as far as no mirror has been met
+    if not producers:
+        return {}
+    firsts: dict[TopicPartition, int] = {}
+    rest = {one: one.first for one in _still_there(cluster, found, timeout_ms)}
+    while rest:  # of each partition one at a time, until there is a record
         now = {one.partition: one for one in reversed(rest)}
-        spans = {place: Span(rest[one], min(one.end, rest[one] + size)) for place, one in now.items()}
-        every = read_records(cluster, spans, _offsets, timeout_ms).complete()
-        others = read_records(cluster, spans, _offsets, timeout_ms, without=mirrors).complete()
-        for place, one in now.items():
-            rest[one] = spans[place].end
-            mirrored = sorted({*every[place]} - {*others[place]})
-            ends[one] = mirrored[0] if mirrored else one.end
-            if mirrored or rest[one] == one.end:
-                del rest[one]
-        size = CHUNK
-    return tuple(one._replace(end=end) for one, end in ends.items() if one.first < end)
+        spans = {place: Span(rest[one], one.end) for place, one in now.items()}
+        only = dict.fromkeys(spans, producers)
+        read = read_up_to(cluster, spans, _offsets, timeout_ms, AT_ONCE_BYTES, only=only).complete()
+        firsts |= {place: min(part.records) for place, part in read.items() if part.records}
+        rest |= {one: read[place].end for place, one in now.items()}
+        rest = {one: at for one, at in rest.items() if at < one.end and one.partition not in firsts}
+    return firsts
 
 
 def lost_since(cluster: Cluster, found: Sequence[Divergent], timeout_ms: int) -> dict[TopicPartition, int]:

@@ -232,7 +232,7 @@ class Failback:
         before = self._seen(operation)
         same = [one for one in before.found if one.partition.topic not in again]
         known = divergence.without_lost(same, self._lost_since(same))
-        reading, without = self._forth.source, comparison.brought_by_flows(self._forth, self._back)
+        reading, without = self._forth.source, comparison.mirrors_there(self._forth, self._back).every
         more, torn = divergence.added(now.found, known, 1 + max({1, *_parts(before)})), self._lost_brought()
         aside = [one for one in more if one.partition in torn]
         others = [one for one in more if one.partition not in torn]
@@ -281,7 +281,7 @@ class Failback:
         keep = Keep(operation.facts.get("divergent_as") or Keep.TOPIC)  # by which nothing is lost
         if keep is Keep.DISCARD:
             return 0
-        reading, without = self._forth.source, comparison.brought_by_flows(self._forth, self._back)
+        reading, without = self._forth.source, comparison.mirrors_there(self._forth, self._back).every
         if keep is Keep.TOPIC:
             topics = {one.partition.topic for one in found}
             kept = {name: divergence.kept_as(name, operation.began_ms, part) for name in topics}
@@ -586,6 +586,7 @@ def decided(
         beyond={one.partition: one.end for one in seen.found},
         seen_there=look.on_record(forth.store.state)[0],
         since=seen.since,
+        onward=seen.onward,
         recreated=frozenset(seen.recreated),
         parted={one.partition: one.offset for one in seen.parted},
         oldest=oldest,

@@ -92,6 +92,7 @@ class HomewardSight:
             `not_brought`.
         seen_there: what the flow that came from there has seen groups at there, as it is on record.
         since: by partition there, the first record that came when groups had been moved, which is not put aside.
+        onward: by partition there, the first record of a third cluster that is not here: the flow from there copies it.
         recreated: topics there that were made anew since they were copied: the copies' maps say nothing of them.
         parted: by partition there, where its log parts from what was copied of it: it has lost the rest.
         oldest: the first offset that partitions there still have.
@@ -124,6 +125,7 @@ class HomewardSight:
     others: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     seen_there: Mapping[str, Offsets] = field(default_factory=dict)
     since: Mapping[TopicPartition, int] = field(default_factory=dict)
+    onward: Mapping[TopicPartition, int] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -196,6 +198,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     back = _copied(sight, here)
     met = meet_at_the_end(plain, back, offsets, at, sight.beyond.get(there, 0))
     result = _no_further(in_empty(met, sight.empty.get(there)), sight.since.get(there), Place.CAME_SINCE)
+    result = _no_further(result, sight.onward.get(there), Place.OF_OTHERS)
     if there.topic in sight.recreated:
         return _recreated(found, result, sight.beyond.get(there, 0))
     stood = _stood(sight, group, here, committed.offset)

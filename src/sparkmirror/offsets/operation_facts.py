@@ -166,6 +166,7 @@ FACTS: Mapping[str, Reader] = {
     "moved_before": texts,
     "names": _by_name(text),
     "not_taken": _all(_row(text, text)),
+    "onward": _all(_row(*_PLACE, count)),
     "options": _options,
     "parted": _PARTED,
     "problems": texts,
