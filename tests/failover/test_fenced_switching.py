@@ -37,6 +37,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PARTITIONS = 2
 NAMES_KEPT = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+RENAMED = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 DENIED = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -61,10 +62,10 @@ class Application:
         refusals: error codes of the others.
     """
 
-    def __init__(self, cluster: LabCluster, topic: str) -> None:
+    def __init__(self, cluster: LabCluster, topic: str, partitions: int = PARTITIONS) -> None:
         login = client_of(cluster.client_properties("SASL_SCRAM"))
         self._producer = Producer({**login, "log_level": 0, "linger.ms": 0})
-        self._topic, self._number = topic, 0
+        self._topic, self._partitions, self._number = topic, partitions, 0
         self.written = 0
         self.refusals: list[int] = []
 
@@ -73,7 +74,7 @@ class Application:
             number, self._number = self._number, self._number + 1
             try:
                 self._producer.produce(
-                    self._topic, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._delivered
+                    self._topic, b"%d" % number, partition=number % self._partitions, on_delivery=self._delivered
                 )
             except KafkaException as failure:  # it has been refused before
                 self.refusals.append(failure.args[0].code())
@@ -240,6 +241,47 @@ def test_producers_are_kept_out_until_they_are_let_in_and_so_is_the_flow_back(gu
             until(lambda: sum(map(len, read(cluster, name).values())) == total, "both flows go on")  # noqa: B023 - at once
         assert old.refusals
         assert not new.refusals
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kept", [pytest.param(False, id="homeward"), pytest.param(True, id="kept")])
+def test_a_failback_opens_what_was_denied_to_the_flow_back_and_is_not_refused_for_that(guarded, topic, tmp_path, kept):
+    a, b = guarded
+    stem = topic("reopened")
+    alias, name, group = f"{stem}-a", f"{stem}-t", f"{stem}-g"
+    copy = name if kept else f"{alias}.{name}"
+    for cluster in guarded if kept else (a,):
+        create_topic(cluster, name, 1)
+    users = {alias: a.client_properties("SASL_SCRAM"), "b": b.client_properties("SASL_SCRAM")}
+    settings = {"groups": group, "tasks.max": "1", "replication.policy.class": NAMES_KEPT}
+    if not kept:
+        settings |= {"replication.policy.class": RENAMED, f"b->{alias}.homeward.enabled": "true"}
+    file = write_file(tmp_path / "mm2.properties", users, {f"{alias}->b": name, f"b->{alias}": name}, settings)
+    log, report_to = tmp_path / "run.log", ("--wait-for-idle", "1", "--yes", "--report", tmp_path)
+    old, new = Application(a, name, 1), Application(b, copy, 1)
+    with Running(file, log=log) as mirror:
+        old.write(10)
+        reaches(b, copy, 10)
+        commit(a, group, name, {0: 4})
+        over = sparkmirror("switchover", file, "--from", alias, "--to", "b", "--fence-by-acl", *report_to)
+        assert (over.returncode, denials(a)) == (0, [name]), over.stdout + over.stderr
+        new.write(5)
+        commit(b, group, copy, {0: 12})
+        until(lambda: "TOPIC_AUTHORIZATION_FAILED" in log.read_text(), "the flow back says that it may not write")
+        dry = sparkmirror("failback", file, "--to", alias, "--dry-run")
+        assert (dry.returncode, "a failback ends that when it begins" in dry.stdout) == (0, True), dry
+        assert denials(a) == [name]
+        back = sparkmirror("failback", file, "--to", alias, "--fence-by-acl", *report_to)
+        assert back.returncode == 0, back.stdout + back.stderr
+        assert (denials(a), denials(b)) == ([], [])
+        assert contents(read(a, name)) == contents(read(b, copy))
+        assert committed(a, group, name) == {0: 12}
+        (report,) = (json.loads(path.read_text()) for path in tmp_path.glob("failback-*.json"))
+        assert (report["lost_records"], report["divergent"], report["troubles"]) == (0, [], [])
+        old.write(10)
+        reaches(b, copy, 25)
+        mirror.stop_in_time()
+    assert (old.refusals, new.refusals) == ([], [])
 
 
 @pytest.mark.long

@@ -10,7 +10,14 @@ import pytest
 
 from sparkmirror.config import FlowConfig, load
 from sparkmirror.errors import LinkError
-from sparkmirror.failover.look import SourceState, partitions, paused, reach, untranslated
+from sparkmirror.failover.look import (
+    SourceState,
+    partitions,
+    paused,
+    reach,
+    untranslated,
+    waiting_for_no_rights,
+)
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.groups import GroupKind, GroupListing
 from sparkmirror.model import TopicPartition, Writer
@@ -71,6 +78,27 @@ def test_a_topic_that_the_flow_copies_no_more_neither_stands_still_nor_is_paused
     found = {one.partition: one.standing for one in partitions(flow, state, SourceState(failure="away"))}
     assert found == {PLACE: "too large", other: ""}
     assert paused(flow, state) == ["orders"]
+
+
+UNAUTHORIZED = "source offset 50: cluster b, a.orders-0: TOPIC_AUTHORIZATION_FAILED (29): allow WRITE to this user"
+
+
+@pytest.mark.parametrize(
+    ("error", "denied", "stands"),
+    [
+        pytest.param(UNAUTHORIZED, {"a.orders"}, False, id="the denial is taken away"),
+        pytest.param(UNAUTHORIZED, {"other"}, True, id="a right is missing"),
+        pytest.param(UNAUTHORIZED.replace("a.orders", "a.orders-0"), {"a.orders"}, True, id="of another topic"),
+        pytest.param(UNAUTHORIZED.replace("cluster b, a.", "cluster a, "), {"a.orders"}, True, id="at the source"),
+        pytest.param("too large", {"a.orders"}, True, id="something else"),
+    ],
+)
+def test_who_is_denied_to_write_by_what_an_operation_takes_away_stands_still_no_longer(tmp_path, error, denied, stands):
+    state = JournalState()
+    state.progress[PLACE] = replace(progress(400), error=error)
+    known = partitions(flow_of(tmp_path), state, SourceState(failure="away"))
+    (found,) = waiting_for_no_rights(known, "b", denied)
+    assert found.standing == (error if stands else "")
 
 
 @pytest.mark.parametrize(

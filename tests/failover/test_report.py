@@ -12,15 +12,18 @@ import pytest
 from markdown_it import MarkdownIt
 
 from sparkmirror.config import load
+from sparkmirror.failover import fence
 from sparkmirror.failover.look import PartitionState, not_moved
 from sparkmirror.failover.moves import GroupMove, MovedPlace, as_they_stand
 from sparkmirror.failover.operator import INTERRUPTIONS
 from sparkmirror.failover.report import Report, as_dict, as_markdown
-from sparkmirror.failover.states import COMMITTING, FORGOTTEN, MAP_LACKS, NOT_TAKEN, Kind, Step
+from sparkmirror.failover.states import COMMITTING, FENCE, FORGOTTEN, MAP_LACKS, NOT_TAKEN, Kind, Step
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.ledger import Operation
 from tests.flow.running import write_file
+
+KEPT = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
 def operation(
@@ -165,10 +168,26 @@ def test_where_copies_may_be_written_to_producers_have_the_choice(tmp_path):
 
 
 def test_where_names_are_kept_only_the_servers_change(tmp_path):
-    settings = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
+    settings = {"replication.policy.class": KEPT}
     over = report(tmp_path, operation(), [("orders", "orders")], settings=settings)
     assert (over.uses, as_dict(over)["applications"]["producers"]) == ((), {})
     assert "- topics keep their names, for producers and consumers" in as_markdown(over)
+
+
+@pytest.mark.parametrize(
+    ("settings", "waits"),
+    [
+        pytest.param({}, False, id="renamed"),
+        pytest.param({"replication.policy.class": KEPT}, True, id="names are kept"),
+        pytest.param({"b->a.homeward.enabled": "true"}, True, id="originals are denied"),
+        pytest.param({"a->b.homeward.enabled": "true"}, True, id="copies are denied"),
+    ],
+)
+def test_the_flow_back_waits_where_what_is_denied_is_what_it_writes_to(tmp_path, settings, waits):
+    rows = fence.rows_of(fence.rules_for(["orders"]))
+    text = as_markdown(report(tmp_path, operation(facts={FENCE: rows}), settings=settings))
+    assert "`sparkmirror release FILE --flow 'a->b' --fence-only`" in text
+    assert ("`b->a` cannot write to them either, and waits" in text) == waits
 
 
 def test_offsets_of_groups_that_the_source_has_no_more_are_named_and_are_no_trouble(tmp_path):

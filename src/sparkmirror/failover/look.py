@@ -44,6 +44,7 @@ from sparkmirror.failover.states import (
 from sparkmirror.failover.tried import places_in, unsure_in
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED, name_of
 from sparkmirror.kafka.groups import (
     Committed,
     GroupKind,
@@ -230,6 +231,24 @@ def with_absent(sides: Sides, known: tuple[PartitionState, ...]) -> tuple[Partit
 def with_doubt(known: tuple[PartitionState, ...], places: Container[TopicPartition]) -> tuple[PartitionState, ...]:
     """The same, told of which partitions more may have been copied than is on record. Pure."""
     return tuple(replace(one, doubtful=True) if one.partition in places else one for one in known)
+
+
+def waiting_for_no_rights(
+    known: tuple[PartitionState, ...], cluster: str, denied: Container[str]
+) -> tuple[PartitionState, ...]:
+    """The same; partitions that stand still only since writing to their target topic is denied do so no more. Pure.
+
+    Args:
+        known: of a flow.
+        cluster: its target.
+        denied: topics of the target where the operation that is planned takes the denial away when it begins.
+    """
+
+    def is_let_in(one: PartitionState) -> bool:
+        refused = f"cluster {cluster}, {one.target}: {name_of(TOPIC_AUTHORIZATION_FAILED)} "
+        return one.target.topic in denied and refused in one.standing
+
+    return tuple(replace(one, standing="") if is_let_in(one) else one for one in known)
 
 
 def _read_since(state: JournalState, point_ms: int) -> dict[TopicPartition, int]:

@@ -382,7 +382,7 @@ def _fenced(report: Report) -> list[str]:
     if not names or report.operation.step != Step.DONE.name:
         return []
     back, release = report.flow.name.back, code(f"sparkmirror release FILE --flow '{report.flow.name}' --fence-only")
-    waits = f"{code(str(back))} cannot write to them either, and waits. " if report.flow.policy.keeps_names else ""
+    waits = f"{code(str(back))} cannot write to them either, and waits. " if report.flow.tells_writers else ""
     return [f"{waits}A failback ends this, or {release}.", "", *(f"- {code(name)}" for name in names)]
 
 

@@ -641,7 +641,7 @@ class BackDesk(Desk):
             str(back.name),
             state_of_flow,
             source,
-            look.with_doubt(look.partitions(back, state, source), doubtful),
+            self._let_in_at_the_begin(look.with_doubt(look.partitions(back, state, source), doubtful)),
             decided,
             paused=look.paused(back, state),
             against=(
@@ -668,6 +668,15 @@ class BackDesk(Desk):
                 *_shut_out_still(forth, self._store.state, self._file),
             ),
         )
+
+    def _let_in_at_the_begin(self, known: tuple[look.PartitionState, ...]) -> tuple[look.PartitionState, ...]:
+        """The flow back's partitions, as they stand when the failback has taken away what is denied to it."""
+        newest, source = self._store.state.ledger.operation, self._sides.source.alias
+        rows = [] if newest is None else newest.facts.get(at_home(newest), [])
+        if not rows or not comparison.shares_topics(self._sides, self._back):
+            return known
+        denied = self._own()[source]([rule.name for rule in fence.rules_of(rows)])
+        return look.waiting_for_no_rights(known, source, denied)
 
     def report(self, operation: Operation) -> Report:
         """What is to be said of an operation now.
@@ -839,9 +848,8 @@ def _shut_out_still(forth: FlowConfig, state: JournalState, file: str) -> tuple[
     if newest is None or not newest.facts.get(at_home(newest)) or not forth.tells_writers:
         return ()
     release = f"sparkmirror release {quote(file)} --flow '{forth.name}' --fence-only"
-    return (
-        f"{newest.id} keeps everybody from writing to {forth.source.alias}, {forth.name.back} too: {release} ends that",
-    )
+    kept = f"{newest.id} keeps everybody from writing to {forth.source.alias}, {forth.name.back} too"
+    return (f"{kept}: a failback ends that when it begins, {release} at once",)
 
 
 def _caught_up(operation: Operation) -> bool:
