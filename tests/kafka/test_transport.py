@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka.errors import KafkaTimeoutError
@@ -85,6 +86,22 @@ class Heard:
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost.append(error)
+
+
+def test_a_connection_that_another_thread_closes_while_it_sends_fails_and_nothing_else_does(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+):
+    push = line.transport._push
+
+    def closed_meanwhile(waiting: Any) -> int:
+        sent = int(push(waiting))
+        line.transport.abort()
+        return sent
+
+    monkeypatch.setattr(line.transport, "_push", closed_meanwhile)
+    line.transport.write(b"request")
+    _, failure = line.transport._sock_send()
+    assert "another thread closed the connection" in str(failure)
 
 
 @pytest.mark.parametrize("waits", [True, False])

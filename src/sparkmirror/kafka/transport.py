@@ -122,12 +122,16 @@ class _Wide(ABC):
                 return total, kafka_errors.KafkaConnectionError("batches waited too long here, and may not be sent")
             try:
                 sent = self._push(waiting)
+                _drop(waiting, sent)
             except (BlockingIOError, InterruptedError):
                 return total, None
             except OSError as failure:
                 return total, kafka_errors.KafkaConnectionError(failure)
+            except (AttributeError, IndexError, RuntimeError):
+                if not self._closed:
+                    raise
+                return total, kafka_errors.KafkaConnectionError("another thread closed the connection while sending")
             total += sent
-            _drop(waiting, sent)
         self._holds_batches = False
         return total, None
 
