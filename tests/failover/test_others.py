@@ -12,10 +12,11 @@ from confluent_kafka import Producer
 from sparkmirror.config import FlowConfig, Isolation, load
 from sparkmirror.copy.registrations import Registration
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.written_by_others import Written, written
 from sparkmirror.failover import late
 from sparkmirror.failover.look import PartitionState, SourceState, partitions
 from sparkmirror.failover.moves import decide
-from sparkmirror.failover.others import Others, Written, brought, homeward_ends, written
+from sparkmirror.failover.others import Others, brought, homeward_ends
 from sparkmirror.failover.unbrought import troubles
 from sparkmirror.kafka.admin import find_offsets, list_topics
 from sparkmirror.kafka.cluster import Cluster

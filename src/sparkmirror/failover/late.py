@@ -2,26 +2,28 @@
 
 Offsets do not tell: where names are kept the flow back writes to the same topics, what it has brought from the target
 and, each time that it takes its partitions over, control records, which nobody reads and no flow copies. Where only
-what others wrote to copies goes home, the flow that makes them writes on: there records are counted, however many
+what others wrote to copies goes home, the flow that makes them writes on. So records are counted, however many
 offsets there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from sparkmirror.config import Isolation
 from sparkmirror.duties.duty import Sides
-from sparkmirror.failover.others import brought, homeward_ends, written
+from sparkmirror.duties.written_by_others import written
+from sparkmirror.failover.others import brought
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.kafka.reading import Span, read_records
+from sparkmirror.kafka.reading import Span
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.state import JournalState
 
 MOST = 1_000
-"""Offsets that are read of one partition: so many control records do not come at once."""
+"""Records that are counted of one partition: behind so many, offsets stand for records."""
+
+SECONDS = 60.0
+"""That are spent on it: what the flow back has brought since may be much."""
 
 
 def records_behind(sides: Sides, state: JournalState, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -33,7 +35,7 @@ def records_behind(sides: Sides, state: JournalState, ends: Mapping[TopicPartiti
         ends: high watermarks of the source.
 
     Returns:
-        records by partition, also of transactions that are open; offsets where they are too many to be read.
+        records by partition, also of transactions that are open; offsets for what is too much to be read.
 
     Raises:
         SparkmirrorError: the source cannot be read.
@@ -42,21 +44,9 @@ def records_behind(sides: Sides, state: JournalState, ends: Mapping[TopicPartiti
     starts = admin.list_offsets(sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
     positions = {place: progress.position for place, progress in state.progress.items()}
     spans = {place: Span(max(starts[place], positions.get(place, 0)), end) for place, end in ends.items()}
-    behind = {place: span.end - span.first for place, span in spans.items() if span.end > span.first}
+    behind = {place: span for place, span in spans.items() if span.end > span.first}
     if not behind:
         return {}
-    without, home = brought(sides.source, state.flow), homeward_ends(sides.flow, behind)
-    few = {place: spans[place] for place, count in behind.items() if count <= MOST and place not in home}
-    counted = (
-        read_records(sides.source, few, _counted, timeout_ms, Isolation.READ_UNCOMMITTED, without).complete()
-        if few
-        else {}
-    )
-    of_others = written(sides.source, {place: spans[place] for place in home}, without, timeout_ms, most=MOST)
-    exact = behind | {place: sum(counts) for place, counts in counted.items()}
-    exact |= {place: one.records for place, one in of_others.items()}
-    return {place: count for place, count in exact.items() if count}
-
-
-def _counted(table: Any) -> list[int]:
-    return [table.num_rows]
+    without = brought(sides.source, state.flow)
+    found = written(sides.source, behind, without, timeout_ms, most=MOST, seconds=SECONDS)
+    return {place: one.records for place, one in found.items() if one.records}

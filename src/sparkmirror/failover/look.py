@@ -23,13 +23,14 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import recreated_copies
 from sparkmirror.duties.past_markers import at_last
 from sparkmirror.duties.upstream_offsets import upstream_on_record
+from sparkmirror.duties.written_by_others import Written, written
 from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import own_logs
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
-from sparkmirror.failover.others import Written, brought, homeward_ends, position_of, written
+from sparkmirror.failover.others import brought, homeward_ends, position_of
 from sparkmirror.failover.states import (
     LOST_START,
     MOVED,
