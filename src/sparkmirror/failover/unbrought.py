@@ -14,7 +14,7 @@ from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.failover import divergence
 from sparkmirror.failover.divergence import Divergent
-from sparkmirror.flow.homecoming import verdict_of
+from sparkmirror.flow.homecoming import due
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -73,14 +73,7 @@ def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     Raises:
         SparkmirrorError: a cluster cannot be asked.
     """
-    left = wanting(forth, back) if back.flow.brings_home else ()
-    if not left:
-        return ()
-    verdict = verdict_of(back, left)
-    due = [place for place in left if verdict.passing or place in verdict.begins]
-    originals = {place: TopicPartition(topics.remote_topic(back.flow, place.topic), place.partition) for place in due}
-    absent = admin.absent(back.target, originals.values(), back.flow.admin_timeout_ms)
-    return tuple(place for place in due if originals[place] not in absent)
+    return tuple(due(back, wanting(forth, back) if back.flow.brings_home else ()))
 
 
 def reached_of(flow: FlowConfig, state: JournalState) -> dict[TopicPartition, int]:

@@ -8,7 +8,8 @@ look.
 Invariants: `outstanding` is pure; a partition that the flow has not found yet counts as not copied, unless it is empty,
 and so does one of a topic that was deleted and created again; one that stands still is not complete, wherever it
 stands, nor one whose copy the target does not have any more, which the flow may find only when it writes there again; a
-topic that somebody has paused is named.
+copy that others wrote to, and that the flow is to bring home and has not begun with, counts by their records; a topic
+that somebody has paused is named.
 """
 
 from __future__ import annotations
@@ -20,15 +21,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from sparkmirror.config import MirrorConfig, Side
+from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties import topics
 from sparkmirror.duties.checked_maps import has_lost
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
+from sparkmirror.duties.written_by_others import written
 from sparkmirror.errors import ConfigError, SparkmirrorError
+from sparkmirror.flow.homecoming import due
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
+from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span
 from sparkmirror.kafka.topic_ids import in_hexadecimal
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.orders import topic_key
@@ -139,6 +145,8 @@ class _Look:
         timeout_ms = asking_ms(flow.admin_timeout_ms, left_s())
         ends = admin.list_offsets(source, places, OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
         self.ranges = {place: (starts[place], ends[place]) for place in places}
+        if known is not None:
+            self.ranges |= unbegun(self._sides, known, listed, wanted, left_s)
         self._ids = {place.topic: in_hexadecimal(listed[place.topic].topic_id) for place in places}
 
     def left(self) -> Left:
@@ -153,6 +161,44 @@ class _Look:
             return outstanding(str(flow.name), self.ranges, known, self._ids, gone)
         except SparkmirrorError as failure:
             return Left(flow=str(flow.name), partitions=len(self.ranges), trouble=str(failure))
+
+
+def unbegun(
+    sides: Sides,
+    known: JournalState,
+    listed: Mapping[str, TopicDescription],
+    wanted: Collection[str],
+    left_s: Callable[[], float],
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Copies of which the flow brings home what others wrote as soon as it has looked for topics, and what that is.
+
+    Args:
+        sides: the flow and its clusters.
+        known: its internal topic, read to its end.
+        listed: the topics of the source.
+        wanted: only these of them; all when empty.
+        left_s: seconds until the wait is over; what is not read by then counts as records of others.
+
+    Returns:
+        of each partition, as many offsets as others have written records, up to the last of them.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    flow, source = sides.flow, sides.source
+    names = [name for name in topics.homeward(flow, listed) if not wanted or name in wanted]
+    copies = [TopicPartition(name, number) for name in names for number in sorted(listed[name].partitions)]
+    begins = due(sides, [place for place in copies if place not in known.progress])
+    if not begins or known.flow is None:
+        return {}
+    timeout_ms = asking_ms(flow.admin_timeout_ms, left_s())
+    starts = admin.list_offsets(source, list(begins), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+    ends = admin.list_offsets(source, list(begins), OffsetSpec.LATEST, isolation=flow.isolation, timeout_ms=timeout_ms)
+    makers = brought_from(source, known.flow.source_id, known.flow.target_id)
+    spans = {place: Span(min(max(starts[place], at), ends[place]), ends[place]) for place, at in begins.items()}
+    seconds = asking_ms(flow.admin_timeout_ms, left_s()) / 1000
+    found = written(source, spans, makers, timeout_ms, isolation=flow.isolation, seconds=seconds)
+    return {place: (one.end - one.records, one.end) for place, one in found.items()}
 
 
 def gone_copies(sides: Sides, known: JournalState, places: Collection[TopicPartition]) -> dict[TopicPartition, str]:

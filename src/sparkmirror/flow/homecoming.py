@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.forth import AT_END, Forth, Pair, Verdict
 from sparkmirror.duties.missing_topics import Observed
@@ -151,6 +152,23 @@ def verdict_of(sides: Sides, copies: Sequence[TopicPartition]) -> Verdict:
         naming=naming_of(flow),
     )
     return Forth(flow, sides.source, pair, timeout_ms).look(copies)
+
+
+def due(sides: Sides, copies: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """Those of these copies that the flow begins with as soon as it has looked for topics, and at which offset.
+
+    Not where there is no original. The offset is 0 where that is not known yet, and may be `AT_END`.
+
+    Raises:
+        SparkmirrorError: a cluster cannot be asked.
+    """
+    if not copies:
+        return {}
+    flow, verdict = sides.flow, verdict_of(sides, copies)
+    begins = {here: verdict.begins.get(here, 0) for here in copies if verdict.passing or here in verdict.begins}
+    originals = {here: TopicPartition(topics.remote_topic(flow, here.topic), here.partition) for here in begins}
+    absent = admin.absent(sides.target, originals.values(), flow.admin_timeout_ms)
+    return {here: at for here, at in begins.items() if originals[here] not in absent}
 
 
 @dataclass(frozen=True, slots=True)
