@@ -15,7 +15,7 @@ from sparkmirror.flow.repositioning import Standing
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.lab.offset_map import journal, offsets, registered, segments, translate
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.orders import MoveOrder
+from sparkmirror.offsets.orders import HoldOrder, MoveOrder
 from tests.flow.logs import read
 from tests.flow.running import Running, create_topic, reaches, until, write_file
 from tests.flow.test_events import delete_topic, of_kind
@@ -165,6 +165,13 @@ def test_what_was_chosen_last_for_a_stopped_flow_holds_and_not_an_order_from_bef
     stopped.run_once()
     assert stopped.copied(0) == [*range(0, 200, 2), *range(180, 200, 2)]
     assert stopped.copied(1) == list(range(1, 200, 2))
+    with connected(flow, role="test") as sides:
+        record(sides)
+        assert sides.store is not None
+        sides.store.write([HoldOrder(operation="o", reason="switchover to b", time_ms=1, by="me", order_ms=1)])
+    for more in (("--dry-run",), ()):
+        done = stopped.positions("set", "--topic", stopped.topic, "--to", "earliest", *more)
+        assert (done.returncode, "is held since" in done.stderr) == (1, True), done.stderr
 
 
 @pytest.mark.kafka

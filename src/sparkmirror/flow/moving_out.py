@@ -19,7 +19,7 @@ from sparkmirror.events import now_ms
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities
 from sparkmirror.flow.mirror_maker import check_no_workers, offsets_topic, owner_of, place_of
-from sparkmirror.flow.opening import open_flow
+from sparkmirror.flow.opening import check_held, open_flow
 from sparkmirror.flow.repositioning import check_lost_runs, check_stopped, check_taken
 from sparkmirror.flow.restoring import last_records
 from sparkmirror.flow.sides import BOTH, connected, record
@@ -71,12 +71,14 @@ def hand_over(flow: FlowConfig, file: str, *, topic: str = "", dry_run: bool = F
 
     Raises:
         ConfigError: the flow runs, did not end cleanly or has no positions, or MirrorMaker 2 runs.
+        HeldError: an operation holds the flow.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
     with connected(flow, role="hand-over", needs=BOTH) as sides:
         known = record(sides) or JournalState()
         _check_told(flow, file)
         check_handed_over(flow, sides.source, sides.target, known, file)
+        check_held(flow, known)
         check_stopped(flow, known, file)
         check_lost_runs(sides.target, known, flow, file)
         _check_obeyed(flow, known, file)

@@ -26,7 +26,7 @@ from sparkmirror.errors import ConfigError, FencedError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.identities import Identities
-from sparkmirror.flow.opening import Opened, open_flow
+from sparkmirror.flow.opening import Opened, check_held, open_flow
 from sparkmirror.flow.operator import who
 from sparkmirror.flow.parting import parted_logs, recreated_topics
 from sparkmirror.flow.planner import check_ids
@@ -172,6 +172,7 @@ def move(flow: FlowConfig, file: str, topic: str, partition: int | None, to: Wan
 
     Raises:
         ConfigError: the flow does not copy the topic, or the source has no such offset.
+        HeldError: an operation holds the flow, which would have to be taken.
         SparkmirrorError: a cluster cannot be asked or written to.
     """
     with connected(flow, role="positions", needs=BOTH) as sides:
@@ -193,9 +194,12 @@ def move(flow: FlowConfig, file: str, topic: str, partition: int | None, to: Wan
             for one in standings  # a lane that runs is further than the record
             if not stopped or one.to != one.position or one.parted != NO_OFFSET or one.partition in ordered
         ]
+        made = stopped and not {one.partition for one in changed}.intersection(known.in_doubt())
+        if changed and made:
+            check_held(flow, known)
         if not changed or dry_run:
             return Moved(standings, Effect.NONE)
-        if stopped and not {one.partition for one in changed}.intersection(known.in_doubt()):
+        if made:
             return Moved(standings, Effect.MADE, _carry_out(sides, file, known, changed))
         assert sides.store is not None  # a flow that is not stopped has a record
         sides.store.write(_orders(sides, changed))
