@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparkmirror.config import FlowConfig, load
-from sparkmirror.errors import LinkError
+from sparkmirror.duties.duty import Sides
+from sparkmirror.errors import BrokerError, LinkError
+from sparkmirror.failover import look
 from sparkmirror.failover.look import (
     SourceState,
     partitions,
@@ -18,15 +21,18 @@ from sparkmirror.failover.look import (
     untranslated,
     waiting_for_no_rights,
 )
+from sparkmirror.failover.plan import decide
+from sparkmirror.failover.states import Kind
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.groups import GroupKind, GroupListing
+from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED
+from sparkmirror.kafka.groups import OFFSETS_TOPIC, GroupKind, GroupListing
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.group_records import GroupSeen
 from sparkmirror.offsets.orders import TopicOrder
 from sparkmirror.offsets.records import Life, Progress
 from sparkmirror.offsets.state import JournalState
 from tests.flow.running import write_file
-from tests.kafka.hostile_broker import HostileBroker, settings_of
+from tests.kafka.hostile_broker import METADATA, HostileBroker, cluster_of, settings_of
 
 PLACE = TopicPartition("orders", 0)
 
@@ -163,3 +169,34 @@ def test_a_cluster_that_says_nothing_is_not_waited_for(far_away: HostileBroker, 
             reach(cluster)
     finally:
         cluster.close()
+
+
+def test_a_source_that_hides_the_topic_of_group_offsets_is_told_in_the_plan(tmp_path: Path, monkeypatch):
+    """Groups may be missing in its list, so that a switchover does not get beyond the groups that are to leave it."""
+    broker = HostileBroker()
+    honest = broker.model.answer
+
+    def answer(key: int, request: Any) -> Any:
+        response = honest(key, request)
+        for topic in response.topics if key == METADATA else ():
+            if topic.name == OFFSETS_TOPIC:
+                topic.error_code, topic.partitions = TOPIC_AUTHORIZATION_FAILED, []
+        return response
+
+    monkeypatch.setattr(look, "PRODUCING_SECONDS", 0.0)
+    cluster = cluster_of(broker)
+    sides = Sides(flow=flow_of(tmp_path), source=cluster, target=cluster, store=None)
+    try:
+        assert look.source(sides).unlisted == ""
+        broker.model.answer = answer  # type: ignore[method-assign]  # this one alone
+        told = look.source(sides)
+        with pytest.raises(BrokerError) as refused:
+            look.chosen_groups(sides, complete=True)
+    finally:
+        cluster.close()
+        broker.close()
+    assert told.answers
+    assert told.unlisted == str(refused.value)
+    assert "allow DESCRIBE on Topic __consumer_offsets to this user" in told.unlisted
+    assert decide(Kind.SWITCHOVER, "a->b", "running", told, (), ()).refusals
+    assert any(told.unlisted in one for one in decide(Kind.FAILOVER, "a->b", "running", told, (), ()).warnings)

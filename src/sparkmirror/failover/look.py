@@ -142,7 +142,7 @@ class SourceState:
         untranslated: those that it chooses, and whose kind has no offsets to translate.
         leaderless: partitions of ``__consumer_offsets`` without a leader, whose groups are not listed.
         silent: of the partitions that the flow copies those whose leader does not answer, or that have none, and why.
-        unlisted: why its groups are not known, or "".
+        unlisted: why its groups are not known, or whether they are all, or "".
         of_others: of those partitions that are copies what others wrote to them, and the flow had not brought home.
     """
 
@@ -321,6 +321,7 @@ def _source(sides: Sides) -> SourceState:
     try:
         groups = list_groups(sides.source, REACH_MS if asked.failed else timeout_ms)
         listed, others = _chosen(sides, groups), untranslated(sides.flow, groups, _state(sides))
+        unlisted = groups.hidden
     except SparkmirrorError as failure:
         unlisted = str(failure)
     time.sleep(PRODUCING_SECONDS)
@@ -511,7 +512,7 @@ def _state(sides: Sides) -> JournalState | None:
 def _chosen(sides: Sides, listed: GroupList) -> GroupList:
     named = chooser_of(sides)
     chosen = {name: each for name, each in listed.items() if named(name) and untranslatable(each) is None}
-    return GroupList(chosen, listed.leaderless)
+    return GroupList(chosen, listed.leaderless, listed.hidden)
 
 
 def untranslated(

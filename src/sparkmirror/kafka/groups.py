@@ -128,14 +128,16 @@ class GroupList(dict[str, GroupListing]):
         groups: by name.
         leaderless: the partitions of ``__consumer_offsets`` that have no leader, whose groups no broker lists; none
             where this user may not DESCRIBE the topic.
+        hidden: why that is not known, or "".
 
     Attributes:
         leaderless: as given.
+        hidden: as given.
     """
 
-    def __init__(self, groups: Mapping[str, GroupListing], leaderless: Sequence[int] = ()) -> None:
+    def __init__(self, groups: Mapping[str, GroupListing], leaderless: Sequence[int] = (), hidden: str = "") -> None:
         super().__init__(groups)
-        self.leaderless = leaderless
+        self.leaderless, self.hidden = leaderless, hidden
 
 
 class Committed(NamedTuple):
@@ -229,11 +231,16 @@ def _leaderless(metadata: Any) -> list[int]:
     return sorted(part.partition_index for part in parts if part.leader_id not in brokers)
 
 
+def _refused(metadata: Any) -> int:
+    """The error code of a topic of group offsets that this user may not DESCRIBE, or 0."""
+    codes = (topic.error_code for topic in topics_of(metadata, [OFFSETS_TOPIC]))
+    return next((code for code in codes if code in UNAUTHORIZED), 0)
+
+
 def _unknown_groups(alias: str, metadata: Any) -> Answer[str, GroupList] | None:
     """Why a list would not have all groups, or may not."""
-    for topic in topics_of(metadata, [OFFSETS_TOPIC]):
-        if topic.error_code in UNAUTHORIZED:
-            return Answer(key=alias, code=topic.error_code, message=OFFSETS_TOPIC)
+    if code := _refused(metadata):
+        return Answer(key=alias, code=code, message=OFFSETS_TOPIC)
     missing = ", ".join(map(str, _leaderless(metadata)[:5]))
     return Answer(key=alias, code=COORDINATOR_NOT_AVAILABLE, message=missing) if missing else None
 
@@ -248,7 +255,9 @@ def _listed(cluster: Cluster, metadata: Any, attempt_ms: int) -> Answer[str, Gro
         if answer.error_code:
             return Answer(key=cluster.alias, code=answer.error_code, message=f"broker {node}")
         found |= {group.group_id: _listing(group) for group in answer.groups}
-    return Answer(key=cluster.alias, value=GroupList(found, _leaderless(metadata)))
+    code = _refused(metadata)
+    hidden = str(_unlisted(cluster, cluster.alias, code, OFFSETS_TOPIC)) if code else ""
+    return Answer(key=cluster.alias, value=GroupList(found, _leaderless(metadata), hidden))
 
 
 def _unlisted(cluster: Cluster, _key: str, code: int, what: str) -> BrokerError:
