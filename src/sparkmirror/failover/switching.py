@@ -36,6 +36,7 @@ from sparkmirror.failover import (
     old_groups,
     own_topics,
     plan,
+    shut_out,
     unbrought,
 )
 from sparkmirror.failover.changes import changes
@@ -246,6 +247,7 @@ class Desk:
                 *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
                 *plan.unseen_losses(flow.name, state.groups_seen),
+                *_mirrors_shut_out(flow, source, options, self._file),
                 *(() if source.answers else old_groups.said_of(flow, state, now_ms())),
                 *((said_of_given_up(unfinished, flow.name),) if unfinished is not None and given_up else ()),
             ),
@@ -850,6 +852,12 @@ def _shut_out_still(forth: FlowConfig, state: JournalState, file: str) -> tuple[
     release = f"sparkmirror release {quote(file)} --flow '{forth.name}' --fence-only"
     kept = f"{newest.id} keeps everybody from writing to {forth.source.alias}, {forth.name.back} too"
     return (f"{kept}: a failback ends that when it begins, {release} at once",)
+
+
+def _mirrors_shut_out(flow: FlowConfig, source: look.SourceState, options: Options, file: str) -> tuple[str, ...]:
+    if options.fence is not Fence.ACL:
+        return ()
+    return shut_out.said_of_copies(flow, {place.topic for place in source.ends}, file)
 
 
 def _caught_up(operation: Operation) -> bool:
