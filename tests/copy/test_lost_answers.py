@@ -30,7 +30,7 @@ from tests.raw_batches import produce
 
 pytestmark = pytest.mark.kafka
 
-LARGE = 40_000
+LARGE = 600_000
 """A record of this size makes a batch that is never merged."""
 MONTH_MS = 30 * 86_400_000
 BATCHES = 14
