@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from sparkmirror.batches import index
 from sparkmirror.config import FlowConfig
-from sparkmirror.duties.copied_records import CopiedRecords, Copy, Held, HeldRecords
+from sparkmirror.duties.copied_records import CopiedRecords, Copy, Held, HeldRecords, _Window, _without
 from sparkmirror.kafka.admin import absent, list_offsets
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
@@ -159,6 +159,31 @@ def test_a_record_that_the_source_has_no_more_contradicts_no_copy(
     found = HeldRecords(lab_flow, lab_cluster("A"), lab_cluster("B"), 30_000).hold(places).complete()
     held = {"same": Held.SAME, "other": Held.OTHER, "deleted": Held.GONE, "beyond": Held.GONE}
     assert {place.topic: one for place, one in found.items()} == {name: held[each] for each, name in names.items()}
+
+
+PLACE = TopicPartition("a.t", 0)
+HELD = ((3, 13), (4, 14), (6, 16))
+LAST = Copy(PLACE, 6, 16, ((4, 14), (3, 13), (2, 12)), HELD)
+
+
+@pytest.mark.parametrize(
+    ("one", "end", "left"),
+    [
+        pytest.param(LAST, 7, LAST, id="the source has all"),
+        pytest.param(LAST, 5, Copy(PLACE, 4, 14, ((3, 13), (2, 12)), HELD[:2], cut=True), id="it has lost the last"),
+        pytest.param(LAST, 3, Copy(PLACE, 2, 12, (), (), cut=True), id="it has lost all that is to be held"),
+        pytest.param(LAST, 2, None, id="it has lost all"),
+    ],
+)
+def test_what_the_source_has_lost_is_not_held_against_it(one: Copy, end: int, left: Copy | None):
+    assert one.below(end) == left
+
+
+@pytest.mark.parametrize(("cut", "found"), [(False, Held.OTHER), (True, Held.GONE)])
+def test_records_of_a_transaction_whose_marker_the_source_has_lost_are_no_forgery(cut: bool, found: Held):
+    """Nobody reads them there any more, so the log seems to end before them."""
+    one = Copy(PLACE, 6, 16, held=HELD, cut=cut)
+    assert _without(one, _Window(Span(0, 4), Span(0, 17))) is found
 
 
 def test_records_before_the_last_one_are_held_too_as_far_as_both_logs_have_them(

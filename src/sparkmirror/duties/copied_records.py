@@ -62,7 +62,8 @@ class _Record(NamedTuple):
 class Copy(NamedTuple):
     """Which record of the source is to lie where on the target; ``earlier`` ones by both offsets, the oldest last.
 
-    Of those before it that are to be held too, the oldest first, are the offsets in ``held``.
+    Of those before it that are to be held too, the oldest first, are the offsets in ``held``. ``cut`` says that the
+    source has lost what was copied behind it.
     """
 
     there: TopicPartition
@@ -70,6 +71,7 @@ class Copy(NamedTuple):
     target: int
     earlier: tuple[tuple[int, int], ...] = ()
     held: tuple[tuple[int, int], ...] = ()
+    cut: bool = False
 
     def below(self, end: int) -> Copy | None:
         """What is to lie before an offset of the source; None where nothing is known of that."""
@@ -80,7 +82,7 @@ class Copy(NamedTuple):
         last = max((*held, *earlier), default=None)
         if last is None:
             return None
-        return Copy(self.there, *last, tuple(one for one in earlier if one < last), held)
+        return Copy(self.there, *last, tuple(one for one in earlier if one < last), held, cut=True)
 
 
 class Held(Enum):
@@ -230,9 +232,10 @@ class HeldRecords:
 def _without(one: Copy, logs: _Window) -> Held:
     """What it says that one of the logs does not go there; no copy is of what the source has not got yet.
 
-    Where the source lacks records before those that are to be held too, it has lost some.
+    Where the source lacks records before those that are to be held too, it has lost some. One that has lost the marker
+    of a transaction does not give its records out any more, or not yet.
     """
-    ahead = bool(one.held) and one.held[0][0] <= logs.source.end <= one.source
+    ahead = not one.cut and bool(one.held) and one.held[0][0] <= logs.source.end <= one.source
     return Held.OTHER if ahead else Held.GONE
 
 
