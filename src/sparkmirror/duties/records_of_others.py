@@ -112,7 +112,7 @@ def _first_of_others(sides: Sides, state: JournalState, source: str, copy: str, 
     places = [TopicPartition(copy, number) for number in numbers]
     ends = admin.list_offsets(sides.target, places, OffsetSpec.LATEST, timeout_ms=timeout_ms)
     starts = admin.list_offsets(sides.target, places, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
-    own = _own_producers(sides, state)
+    own = own_producers(sides, state)
     claimed = any(one.topic == copy for one in state.occupied.values())
     for place in places:
         here = TopicPartition(source, place.partition)
@@ -137,7 +137,7 @@ def _in_chunks(spans: Sequence[Span]) -> Iterator[Span]:
             yield Span(first, min(first + CHUNK, span.end))
 
 
-def _own_producers(sides: Sides, state: JournalState) -> tuple[int, ...]:
+def own_producers(sides: Sides, state: JournalState) -> tuple[int, ...]:
     """The producer ids that the flow has registered on the target."""
     if state.flow is None:
         return ()

@@ -12,11 +12,13 @@ from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.records_of_others import MOST_OFFSETS, gaps, joined, own_producers
 from sparkmirror.failover import divergence
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.flow.homecoming import due
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.reading import Span
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.state import JournalState
 
@@ -108,14 +110,50 @@ def candidates(
 
 
 def _with_records(forth: Sides, reached: Mapping[TopicPartition, int]) -> tuple[TopicPartition, ...]:
-    """Those that have a record of others behind these offsets."""
+    """Those that have a record of others behind the first copy, between two copies too."""
     assert forth.store is not None
     known, timeout_ms = forth.store.state.flow, forth.flow.admin_timeout_ms
-    ends = admin.find_offsets(
-        forth.target, sorted(reached), OffsetSpec.LATEST, Isolation.READ_COMMITTED, timeout_ms=timeout_ms
-    ).found
-    grown = [Divergent(place, reached[place], end) for place, end in sorted(ends.items()) if end > reached[place]]
-    if not grown or known is None:
+    if not reached or known is None:
         return ()
-    mirrors = brought_from(forth.target, known.target_id, known.source_id)
-    return tuple(one.partition for one in divergence.with_records(forth.target, grown, mirrors, timeout_ms))
+    places = sorted(reached)
+    ends = admin.find_offsets(
+        forth.target, places, OffsetSpec.LATEST, Isolation.READ_COMMITTED, timeout_ms=timeout_ms
+    ).found
+    starts = admin.find_offsets(forth.target, sorted(ends), OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
+    ids = own_producers(forth, forth.store.state)
+    copied_from = {
+        TopicPartition(topics.remote_topic(forth.flow, here.topic), here.partition): here
+        for here in forth.store.state.progress
+    }
+    spans = {
+        place: unexplained(forth.store.state, copied_from[place], ids, reached[place], Span(start, ends[place]))
+        for place, start in starts.items()
+    }
+    looked_at = [Divergent(place, *span) for place, some in sorted(spans.items()) for span in some]
+    mirrors = brought_from(forth.target, known.target_id, known.source_id) if looked_at else ()
+    found = divergence.with_records(forth.target, looked_at, mirrors, timeout_ms)
+    return tuple(sorted({one.partition for one in found}))
+
+
+def unexplained(
+    state: JournalState, here: TopicPartition, ids: tuple[int, ...], reached: int, log: Span
+) -> tuple[Span, ...]:
+    """Where records of others may lie in a copy: where the map knows none of the flow's. Pure.
+
+    Of a map that is thinned so far that it tells of few of them, only what lies behind the last copy.
+
+    Args:
+        state: of the flow that makes the copies.
+        here: the partition that is copied.
+        ids: the producers of that flow, in order.
+        reached: the end of the copy when the flow's last record was acknowledged.
+        log: what the copy's log has.
+    """
+    inherited, progress, behind = state.inherited.get(here), state.progress.get(here), Span(reached, log.end)
+    offsets = state.maps[here].offsets(progress, ids, parted=False) if here in state.maps else None
+    first = next(offsets.settled(), None) if offsets is not None else None
+    begin = reached if first is None else first.target
+    begin = begin if inherited is None else min(max(begin, inherited.end), reached)
+    spans = joined(gaps(offsets, begin, log.end), log.first)
+    whole = sum(span.end - span.first for span in spans) <= MOST_OFFSETS
+    return tuple(spans if whole else joined([behind], log.first))
