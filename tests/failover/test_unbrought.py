@@ -80,7 +80,8 @@ def test_what_is_in_doubt_and_what_is_not_brought_is_on_record_and_named():
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_where_names_are_kept_a_topic_that_the_flow_back_leaves_out_is_named(topic, tmp_path):
+@pytest.mark.parametrize("between", [False, True], ids=["behind the last copy", "between copies"])
+def test_where_names_are_kept_a_topic_that_the_flow_back_leaves_out_is_named(topic, tmp_path, between):
     with start("home") as a, start("away") as b:
         home = Home(a, b, topic("brought"), tmp_path, kept=True)
         name, other = home.name, topic("left-out")
@@ -97,9 +98,14 @@ def test_where_names_are_kept_a_topic_that_the_flow_back_leaves_out_is_named(top
                 write(a, one, marked("old", 10))
                 until(lambda: mirrored(b, one) == marked("old", 10), "copied")  # noqa: B023 - at once
                 commit(a, f"{name}-{one}", one, {0: 10})
+            if between:
+                write(b, other, marked("away", 5))
+                write(a, other, marked("new", 5))
+                until(lambda: marked("new", 5)[-1] in mirrored(b, other), "copied behind them")
             home.leave("switchover", "--wait-for-idle", "1")
-            for one in (name, other):
+            for one in (name,) if between else (name, other):
                 write(b, one, marked("away", 5))
+            for one in (name, other):
                 commit(b, f"{name}-{one}", one, {0: 12})
             until(lambda: marked("away", 5)[-1] in mirrored(a, name), "brought")
             dry = sparkmirror("failback", home.file, "--to", name, "--dry-run")
