@@ -91,6 +91,31 @@ def place_in(report: dict[str, Any], group: str, topic: str) -> dict[str, Any]:
     return dict(place)
 
 
+def test_copies_of_which_nobody_has_on_record_who_makes_them_are_trouble(topic, tmp_path):
+    """As those of MirrorMaker 2: what others wrote to them cannot be told from what it wrote, and does not go home."""
+    name = topic("unknown")
+    copy = f"b.{name}"
+    with start("home") as a, start("away") as b:
+        settings = {"tasks.max": "1", "groups": f"{name}-.*", "heartbeats.replication.enabled": "false"}
+        settings |= {f"{name}->b.homeward.enabled": "true"}
+        file = write_file(tmp_path / "mm2.properties", {name: a, "b": b}, {f"{name}->b": f"{name}.*"}, settings)
+        create_topic(a, f"{name}-own", 1)
+        for cluster, made in ((b, name), (a, copy)):
+            create_topic(cluster, made, 1)
+            write(cluster, made, marked("made", 10))
+        with Running(file, log=tmp_path / "mirror.log") as mirror:
+            write(a, f"{name}-own", marked("own", 10))
+            until(lambda: mirrored(b, f"{name}.{name}-own") == marked("own", 10), "copied")
+            write(a, copy, marked("home", 7))
+            commit(a, f"{name}-g", copy, {0: 12})
+            dry = sparkmirror("switchover", file, "--from", name, "--to", "b", "--dry-run")
+            done = sparkmirror("switchover", file, "--from", name, "--to", "b", "--yes", "--report", tmp_path)
+            assert f"no flow brings that back: {copy}-0" in dry.stdout
+            assert f"{copy}-0: what others have written on {name} to this copy has not been brought" in done.stdout
+            assert done.returncode == 1, done.stdout + done.stderr
+            mirror.stop_in_time()
+
+
 def test_a_producer_that_still_writes_to_a_copy_is_waited_for_and_nothing_of_it_is_left_behind(topic, tmp_path):
     """Applications on the original's cluster write all the time: the copy grows, and that holds nothing up."""
     name = topic("busy")

@@ -569,8 +569,10 @@ class Desk:
         return () if forth is None else unbrought.unbegun(forth, self._sides)
 
     def _wanting(self) -> tuple[TopicPartition, ...]:
+        if not self._sides.flow.brings_home:
+            return ()
         forth = self._copies_made()
-        return () if forth is None else unbrought.wanting(forth, self._sides)
+        return unbrought.of_unknown_makers(self._sides) if forth is None else unbrought.wanting(forth, self._sides)
 
     def _left_there(self) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
         """The copies that others wrote to and of which nothing brings that, and those that the flow has not found."""

@@ -78,6 +78,24 @@ def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     return tuple(due(back, wanting(forth, back) if back.flow.brings_home else ()))
 
 
+def of_unknown_makers(back: Sides) -> tuple[TopicPartition, ...]:
+    """Copies of which the flow back would bring what others wrote, if it were on record who makes them, in order.
+
+    MirrorMaker 2 may make them, which registers nowhere, or the record of the flow that does is lost.
+
+    Raises:
+        SparkmirrorError: the source of the flow back cannot be asked.
+    """
+    flow, timeout_ms = back.flow, back.flow.admin_timeout_ms
+    listed = admin.list_topics(back.source, timeout_ms=timeout_ms)
+    names = topics.homeward(flow, listed)
+    places = [TopicPartition(name, number) for name in names for number in sorted(listed[name].partitions)]
+    left = [place for place in places if place not in back.progress]
+    starts = admin.find_offsets(back.source, left, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
+    ends = admin.find_offsets(back.source, sorted(starts), OffsetSpec.LATEST, timeout_ms=timeout_ms).found
+    return tuple(place for place, end in sorted(ends.items()) if end > starts[place])
+
+
 def reached_of(flow: FlowConfig, state: JournalState) -> dict[TopicPartition, int]:
     """The ends of the copies when a flow's last records were acknowledged; 0 where nothing was copied. Pure.
 
