@@ -144,7 +144,7 @@ def _with_records(forth: Sides, reached: Mapping[TopicPartition, int]) -> tuple[
         for here in forth.store.state.progress
     }
     spans = {
-        place: unexplained(forth.store.state, copied_from[place], ids, reached[place], Span(start, ends[place]))
+        place: unmapped(forth.store.state, copied_from[place], ids, reached[place], Span(start, ends[place]))
         for place, start in starts.items()
     }
     looked_at = [Divergent(place, *span) for place, some in sorted(spans.items()) for span in some]
@@ -153,7 +153,7 @@ def _with_records(forth: Sides, reached: Mapping[TopicPartition, int]) -> tuple[
     return tuple(sorted({one.partition for one in found}))
 
 
-def unexplained(
+def unmapped(
     state: JournalState, here: TopicPartition, ids: tuple[int, ...], reached: int, log: Span
 ) -> tuple[Span, ...]:
     """Where records of others may lie in a copy: where the map knows none of the flow's. Pure.

@@ -19,7 +19,8 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.forth import AT_END, Forth, Pair, Verdict
 from sparkmirror.duties.missing_topics import Observed
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.flow.opening import Opened, naming_of
+from sparkmirror.flow.flow_record import naming_of
+from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster

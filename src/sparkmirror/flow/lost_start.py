@@ -16,6 +16,7 @@ from sparkmirror.config import FlowConfig
 from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import Registration, registrations
 from sparkmirror.duties.topics import remote_topic
+from sparkmirror.flow.flow_record import record_of
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
@@ -26,14 +27,13 @@ from sparkmirror.offsets.records import FlowRecord
 from sparkmirror.offsets.state import JournalState
 
 
-def find(config: FlowConfig, target: Cluster, state: JournalState, naming: str) -> FlowRecord | None:
+def find(config: FlowConfig, target: Cluster, state: JournalState) -> FlowRecord | None:
     """The flow's record, as far as other records tell it; None where they do not.
 
     Args:
         config: of the flow.
         target: where its internal topic is.
         state: of that topic, which lacks the record.
-        naming: the replication policy of the configuration.
 
     Raises:
         SparkmirrorError: the target cannot be asked.
@@ -41,12 +41,11 @@ def find(config: FlowConfig, target: Cluster, state: JournalState, naming: str) 
     timeout_ms = config.admin_timeout_ms
     known = registrations(target.run(read_registry, Journal(target, WRITERS_TOPIC)))
     ids = ids_of_topics(target, {remote_topic(config, place.topic) for place in state.progress}, timeout_ms)
-    return decide(config, naming, admin.cluster_id(target, timeout_ms), known, ids, state)
+    return decide(config, admin.cluster_id(target, timeout_ms), known, ids, state)
 
 
 def decide(
     config: FlowConfig,
-    naming: str,
     target_id: str,
     known: Iterable[Registration],
     ids: Mapping[str, str],
@@ -56,7 +55,6 @@ def decide(
 
     Args:
         config: of the flow.
-        naming: the replication policy of the configuration.
         target_id: of the cluster.
         known: what its registry of writers says.
         ids: of the topics there that copies would have.
@@ -76,14 +74,7 @@ def decide(
     if not copied or [len(origin) for origin in sources] != [1]:
         return None
     ((source_id,),) = sources
-    return FlowRecord(
-        source_alias=config.source.alias,
-        source_id=source_id,
-        target_alias=config.target.alias,
-        target_id=target_id,
-        naming=naming,
-        generation=0,
-    )
+    return record_of(config, source_id, target_id)
 
 
 def said(name: FlowName) -> str:

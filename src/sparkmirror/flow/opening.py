@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sparkmirror.config import FlowConfig, PolicyKind
+from sparkmirror.config import FlowConfig
 from sparkmirror.copy.control import Announced
 from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import carried_into
@@ -17,6 +17,7 @@ from sparkmirror.errors import ConfigError, HeldError, SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms, wall_time
 from sparkmirror.flow import lost_start
 from sparkmirror.flow.facts import Facts
+from sparkmirror.flow.flow_record import naming_of, record_of
 from sparkmirror.flow.handed_over import check_handed_over
 from sparkmirror.flow.identities import Identities, to_itself
 from sparkmirror.flow.on_record import Run
@@ -219,7 +220,7 @@ def known_flow(config: FlowConfig, target: Cluster, state: JournalState) -> Flow
         SparkmirrorError: the target cannot be asked.
     """
     if state.flow is None and state.lacks_start:
-        state.flow = lost_start.find(config, target, state, naming_of(config))
+        state.flow = lost_start.find(config, target, state)
     return state.flow
 
 
@@ -450,12 +451,6 @@ def carried_on(config: FlowConfig, source: Cluster, source_id: str, target_id: s
     return carried_into(entries, source_id, target_id)
 
 
-def naming_of(config: FlowConfig) -> str:
-    """The replication policy, for the record."""
-    policy = config.policy
-    return f"{policy.name} {policy.separator}" if policy.kind is PolicyKind.DEFAULT else policy.name
-
-
 def _configured_as(record: FlowRecord, known: FlowRecord | None) -> FlowRecord:
     assert known is not None  # a flow that was never started is not taken without its source
     return replace(
@@ -489,12 +484,8 @@ def _flow_record(config: FlowConfig, source_id: str, target_id: str, store: Stor
             remedy="use other aliases; or, to begin anew without the old positions, delete that topic",
         )
     since = known.tells_since_ms if known is not None else 0
-    return FlowRecord(
-        source_alias=config.source.alias,
-        source_id=source_id,
-        target_alias=config.target.alias,
-        target_id=target_id,
-        naming=naming,
+    return replace(
+        record_of(config, source_id, target_id),
         generation=store.state.newest_generation + 1,
         tells_since_ms=since or (now_ms() if config.tells_writers else 0),
         exact_after=store.state.exact_after,
