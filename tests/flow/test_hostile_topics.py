@@ -96,7 +96,10 @@ OURS: tuple[Record, ...] = (
     ),
     SourceEpoch(partition=HERE, epoch=4, offset=5, topic_id="x"),
     Happened(partition=HERE, event=HAPPENED),
-    Life(generation=3, time_ms=4, state="running", lanes=2, events=("e",), recovery_ms=7, behind="orders-7", waiting=1),
+    Life(
+        generation=3, time_ms=4, state="running", lanes=2, events=("e",), recovery_ms=7, behind="orders-7", waiting=1,
+        began_ms=3,
+    ),
     DutyRound(name="topics", time_ms=1, interval_s=2.5, problems=("p",)),
     AclRecord(binding=("TOPIC", "t", "LITERAL", "User:a", "*", "READ", "ALLOW"), time_ms=1),
     OccupiedTopic(topic="t", topic_id="x", time_ms=1),

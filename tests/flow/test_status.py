@@ -195,11 +195,25 @@ PAUSED = TopicOrder(topic="orders", by="me", time_ms=NOW_MS - 9)
         ((replace(TOLD, recovery_ms=NOW_MS - 30_000), LEVEL), False),
         ((replace(TOLD, time_ms=NOW_MS - 60_000), LEVEL), False),
         ((replace(TOLD, state="stopped"), LEVEL), False),
+        ((replace(TOLD, began_ms=NOW_MS - 30_000), LEVEL), False),
+        ((replace(TOLD, began_ms=NOW_MS - 30_001), LEVEL), True),
         ((TOLD, replace(LEVEL, error="may not")), False),
         ((TOLD, LEVEL, PAUSED), False),
         ((LIFE, LEVEL), False),
     ],
-    ids=["level", "one of two", "behind", "lately", "a dead driver", "stopped", "stands still", "paused", "not known"],
+    ids=[
+        "level",
+        "one of two",
+        "behind",
+        "lately",
+        "a dead driver",
+        "stopped",
+        "a driver that has just begun",
+        "one that began before",
+        "stands still",
+        "paused",
+        "not known",
+    ],
 )
 def test_a_lag_of_nothing_that_the_source_has_not_confirmed_for_long_is_told(records: tuple[Record, ...], noted: bool):
     told = [event.text for event in status(RECORD, *records).events if "the lag shown is as of then" in event.text]

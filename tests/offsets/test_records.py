@@ -238,7 +238,7 @@ ADDED: dict[str, dict[str, Any]] = {
     },
     "event": {},
     "discover": {},
-    "life": {"recovery_ms": UNKNOWN_MS, "behind": "", "waiting": -1},
+    "life": {"recovery_ms": UNKNOWN_MS, "behind": "", "waiting": -1, "began_ms": 0},
     "duty": {},
     "acl": {},
     "paused": {},

@@ -103,6 +103,7 @@ class Copying:
         self._looked = self._lived = 0.0
         self._restoring = Restoring(opened)
         self._began = self._refreshed = self._compared = now
+        self._began_ms = now_ms()
         self.superseded = ""
         self.begins_anew = False
         self._packed = Packed(at=now)
@@ -587,5 +588,6 @@ class Copying:
             state=state,
             lanes=len(self._lanes),
             events=tuple(f"{place}: {error}" for place, error in self.errors().items())[:20],
+            began_ms=self._began_ms,
         )
         self._opened.store.write([self._recovery.mark(life)])

@@ -179,7 +179,7 @@ def told(flow: FlowConfig, known: JournalState, *, now_ms: int, alive: bool | No
         dead_letters=_sum([one.dead_letters for one in partitions]),
         loop_filtered=_sum([one.loop_filtered for one in partitions]),
         partitions=partitions,
-        events=(*_events(known), *(_unanswered(flow, known, age) if alive else ())),
+        events=(*_events(known), *(_unanswered(flow, known, age, now_ms) if alive else ())),
         duties=tuple(known.duties[key] for key in sorted(known.duties)),
     )
 
@@ -191,13 +191,16 @@ def _is_passed(limit_ms: int | None, age: int | None, known: JournalState) -> bo
     return is_passed(known.events) if age is None else age > limit_ms
 
 
-def _unanswered(flow: FlowConfig, known: JournalState, age_ms: int | None) -> tuple[EventStatus, ...]:
+def _unanswered(flow: FlowConfig, known: JournalState, age_ms: int | None, now_ms: int) -> tuple[EventStatus, ...]:
     """Says that a lag of nothing is not one of now, where the source has not said for long where its log ends.
 
-    A copy that is level is as old as the last answer of the source, see ``offsets.recovery``.
+    A copy that is level is as old as the last answer of the source, see ``offsets.recovery``. A driver that has just
+    begun, as after a release, has had no time to ask.
     """
     life = known.life
     if life is None or life.state in OVER or age_ms is None or age_ms <= ANSWERED_MS:
+        return ()
+    if now_ms - life.began_ms <= ANSWERED_MS:
         return ()
     paused = {order.topic for order in known.paused.values()}
     level = (

@@ -330,6 +330,7 @@ class Life:
         recovery_ms: the flow's recovery point, see ``recovery``: the earliest of its partitions.
         behind: the partition whose that is, or "".
         waiting: records that the source had and the target had not, or -1 where that is not known of a partition.
+        began_ms: since when the driver copies, milliseconds since 1970; 0 in records of earlier releases.
     """
 
     generation: int
@@ -340,6 +341,7 @@ class Life:
     recovery_ms: int = UNKNOWN_MS
     behind: str = ""
     waiting: int = -1
+    began_ms: int = 0
 
     @property
     def key(self) -> str:
@@ -359,6 +361,7 @@ class Life:
                 "recovery_ms": self.recovery_ms,
                 "behind": self.behind,
                 "waiting": self.waiting,
+                "began_ms": self.began_ms,
             }
         )
 
@@ -744,6 +747,7 @@ def _life(_name: list[Any], data: dict[str, Any]) -> Life:
         recovery_ms=signed(data.get("recovery_ms", UNKNOWN_MS)),
         behind=text(data.get("behind", "")),
         waiting=integer(data.get("waiting", -1)),
+        began_ms=moment(data.get("began_ms", 0)),
     )
 
 
