@@ -71,6 +71,18 @@ def test_no_group_goes_behind_a_record_of_a_third_cluster_that_is_not_here(commi
     assert (place.offset, place.exact) == (offset, exact)
 
 
+@pytest.mark.parametrize(("committed", "ahead"), [(4, 0), (10, 0), (15, 5)])
+def test_a_group_beyond_the_end_of_a_log_that_has_lost_it_is_told_as_ahead_of_the_flow(committed, ahead):
+    (move,) = decide(sight({ORDERS: committed}))
+    assert [place.ahead for place in move.places] == [ahead]
+
+
+@pytest.mark.parametrize("committed", [115, 130])
+def test_a_group_in_a_copy_that_the_flow_does_not_bring_home_is_not_ahead_of_it(committed):
+    (move,) = decide(sight({COPY: committed}))
+    assert [place.ahead for place in move.places] == [0]
+
+
 def test_where_nothing_was_put_aside_a_group_at_the_end_goes_on_there():
     (move,) = decide(sight({COPY: 115}, beyond={}))
     assert move.wanted == {ORDERS: Committed(30, "note")}

@@ -212,7 +212,13 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     upstream = None if brought is None else upstream_of(brought, at, offsets, plain)
     left = left_out(offsets, at, plain, upstream) + _lost(sight, here, at)
     result = result if at == committed.offset else Translated(result.offset, Place.LOST)
-    return _placed(sight, group, found, result, left)
+    return _placed(sight, group, replace(found, ahead=_ahead(sight, here, committed.offset)), result, left)
+
+
+def _ahead(sight: HomewardSight, here: TopicPartition, committed: int) -> int:
+    """How many offsets a group stands beyond all that the flow that goes there has of a log: its end is lost here."""
+    offsets = sight.local.maps.get(here) if here.topic in sight.local.names else None
+    return 0 if offsets is None or offsets.position == NO_OFFSET else max(0, committed - offsets.position)
 
 
 def _with_doubt(sight: HomewardSight, place: MovedPlace) -> MovedPlace:
