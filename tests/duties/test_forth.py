@@ -9,7 +9,7 @@ import pytest
 from sparkmirror.duties.forth import AT_END, SETTLED_SECONDS, Pair, Verdict, judge
 from sparkmirror.duties.missing_topics import Observed, decide, not_home
 from sparkmirror.duties.topics import homeward, is_homeward, places, read, remote_topic, wanted
-from sparkmirror.flow.homecoming import Before, adjusted
+from sparkmirror.flow.homecoming import Before, adjusted, obstacles
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Elsewhere, Inherited
 from sparkmirror.offsets.records import FlowRecord, Later, Life, Progress, Record
@@ -87,6 +87,29 @@ def test_a_doubt_about_who_wrote_a_copy_keeps_all_of_it_where_it_is(records: tup
 def test_without_its_record_or_a_registration_nothing_goes_home():
     assert "no record of B->A" in judge(BACK, PAIR, None, (), [COPY], seen_s=SETTLED_SECONDS).doubt
     assert "producer id 7 is missing in sparkmirror.writers.internal" in judged(RECORD, *COPIED, registered=(8,)).doubt
+
+
+def told(verdict: Verdict, *extra: TopicPartition, lasting: bool = False) -> str:
+    return obstacles(BACK, [COPY], verdict, extra, lasting=lasting).get(COPY, "")
+
+
+def test_whoever_waits_for_what_does_not_go_home_is_told_why_and_what_helps():
+    away, none, early = judged(), judged(RECORD), judged(RECORD, *COPIED, seen_s=0.0)
+    assert told(away).startswith("there is no record of B->A on cluster A")
+    assert "start A->B with A->B.homeward.enabled = false if nobody is to wait for these records" in told(away)
+    assert told(none) == "the record of B->A has nothing of B.orders-0 yet, so nothing tells who wrote it"
+    assert told(early) == early.doubt != ""
+    assert told(judged(RECORD, *COPIED)) == ""
+    assert told(judged(RECORD, *COPIED), COPY) == told(away, COPY)
+    assert told(away, COPY).startswith(
+        "orders-0 does not exist on B: give orders as many partitions as B.orders has on"
+    )
+
+
+def test_a_plan_is_told_only_what_does_not_pass_by_itself():
+    assert told(judged(), lasting=True) == told(judged())
+    assert told(judged(RECORD, *COPIED), COPY, lasting=True)
+    assert told(judged(RECORD), lasting=True) == told(judged(RECORD, *COPIED, seen_s=0.0), lasting=True) == ""
 
 
 def test_lanes_that_do_not_tell_writers_yet_are_waited_for():
@@ -196,6 +219,7 @@ def test_originals_are_only_those_that_the_target_has_and_that_are_no_copies_the
         (TopicPartition("B.orders", 0), TopicPartition("orders", 0)),
         (TopicPartition("B.orders", 1), TopicPartition("orders", 1)),
     )
+    assert seen.without_original == (TopicPartition("B.orders", 2),)
     assert not_home(seen, "B.orders") == ""
     assert "its original, bills, is not on B" in not_home(seen, "B.bills")
     assert not_home(seen, "B.C.stock") == "its original, C.stock, is itself a copy, made by C->B"

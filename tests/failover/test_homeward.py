@@ -249,6 +249,16 @@ def test_a_partition_that_does_not_exist_there_is_left_out_and_the_others_are_mo
     assert move.left_out == move.absent
 
 
+@pytest.mark.parametrize("unbrought", [frozenset(), frozenset({COPY})])
+def test_a_partition_that_does_not_exist_there_is_not_exact_where_others_have_written_here(unbrought):
+    (move,) = decide(sight({COPY: 105}, absent=frozenset({ORDERS}), unbrought=unbrought, doubtful=frozenset({COPY})))
+    (place,) = move.absent
+    assert place.exact == (not unbrought)
+    assert place.text == "orders-0 does not exist there" + "; what others wrote here is not brought there" * len(
+        unbrought
+    )
+
+
 def at_home(offset: int) -> Standing:
     return Standing(offsets={"g": {ORDERS: Committed(offset)}})
 

@@ -17,7 +17,7 @@ from sparkmirror.failover import late
 from sparkmirror.failover.look import PartitionState, SourceState, partitions
 from sparkmirror.failover.moves import decide
 from sparkmirror.failover.others import Others, brought, homeward_ends
-from sparkmirror.failover.unbrought import troubles
+from sparkmirror.failover.unbrought import Cause, of_rows, rows_of, troubles
 from sparkmirror.kafka.admin import find_offsets, list_topics
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fencing import fence
@@ -31,12 +31,12 @@ from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.naming import WRITERS_TOPIC
 from sparkmirror.offsets.records import FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
-from tests.failover.test_moves import HERE, sight
+from tests.failover.test_moves import HERE, THERE, sight
 from tests.flow.running import write_file
 from tests.kafka.writing import NOBODY, TIMEOUT_MS, new_topic, write
 
 COPY, OWN = TopicPartition("b.orders", 0), TopicPartition("local", 0)
-HOME = frozenset({HERE})
+HOME, GONE = frozenset({HERE}), frozenset({THERE})
 
 
 def flow_of(directory: Path, homeward: str = "true") -> FlowConfig:
@@ -113,6 +113,8 @@ def test_when_an_operation_has_caught_up_what_lies_behind_the_position_in_a_copy
         pytest.param(replace(sight(30), homeward=HOME), True, "", id="the flow has gone over all before the place"),
         pytest.param(replace(sight(40), homeward=HOME), False, "may not be home", id="it had not come as far"),
         pytest.param(replace(sight(15), unbrought=HOME), False, "is not brought there", id="nothing brings it"),
+        pytest.param(replace(sight(15), unbrought=HOME, absent=GONE), False, "is not brought", id="nor is there one"),
+        pytest.param(replace(sight(15), absent=GONE), True, "does not exist", id="no partition, and no record"),
     ],
 )
 def test_a_group_in_a_copy_is_exact_only_where_what_others_wrote_before_it_is_home(seen_there, exact, why):
@@ -122,9 +124,25 @@ def test_a_group_in_a_copy_is_exact_only_where_what_others_wrote_before_it_is_ho
     assert why in place.text
 
 
-def test_copies_that_nothing_brings_home_are_named():
-    (text,) = troubles([COPY], "a", "b")
-    assert text.startswith("b.orders-0: what others have written on a to this copy has not been brought to b")
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (Cause.NOT_BROUGHT, "what others have written on a to this copy has not been brought to b: no group"),
+        (Cause.NO_ORIGINAL, "what others have written on a to this copy has not been brought to b, where its original"),
+        (
+            Cause.UNKNOWN_MAKER,
+            "nobody has on record on a who makes this copy, as where MirrorMaker 2 does: what others",
+        ),
+    ],
+)
+def test_copies_that_nothing_brings_home_are_named_with_the_cause(cause, said):
+    (text,) = troubles({COPY: cause}, "a", "b")
+    assert text.startswith(f"b.orders-0: {said}")
+    assert of_rows(rows_of({COPY: cause})) == {COPY: cause}
+
+
+def test_a_record_of_such_copies_without_a_cause_or_with_one_of_a_later_release_is_read():
+    assert of_rows([[*COPY]]) == of_rows([[*COPY, "a later cause"]]) == {COPY: Cause.NOT_BROUGHT}
 
 
 def ends_of(source: Cluster, *places: TopicPartition) -> dict[TopicPartition, int]:

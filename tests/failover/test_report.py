@@ -133,6 +133,7 @@ def test_offsets_of_partitions_that_do_not_exist_are_trouble(tmp_path):
     (trouble,) = found.troubles
     assert "1 partitions, which do not exist on b" in trouble
     assert "billing at a.gone-0" in trouble
+    assert [one["exact"] for one in as_dict(found)["groups"][0]["partitions"]] == [True, False]
     assert report(tmp_path, operation(), moves=[there]).troubles == ()
 
 

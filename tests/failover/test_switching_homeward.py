@@ -17,10 +17,10 @@ from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import LabCluster, start
 from tests.failover.clients import next_records
 from tests.failover.halting import halted
-from tests.failover.test_changed_home import Home, marked
+from tests.failover.test_changed_home import Home, marked, runs
 from tests.failover.test_fenced_switching import Application, denials, guarded
 from tests.flow.logs import read
-from tests.flow.running import Running, commit, create_topic, ends, until, write_file
+from tests.flow.running import Running, admin_of, commit, create_topic, ends, until, write_file
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
 
@@ -110,9 +110,47 @@ def test_copies_of_which_nobody_has_on_record_who_makes_them_are_trouble(topic, 
             commit(a, f"{name}-g", copy, {0: 12})
             dry = sparkmirror("switchover", file, "--from", name, "--to", "b", "--dry-run")
             done = sparkmirror("switchover", file, "--from", name, "--to", "b", "--yes", "--report", tmp_path)
-            assert f"no flow brings that back: {copy}-0" in dry.stdout
-            assert f"{copy}-0: what others have written on {name} to this copy has not been brought" in done.stdout
+            assert f"others may have written to them, and no flow brings that back: {copy}-0 (" in dry.stdout
+            assert f"{copy}-0: nobody has on record on {name} who makes this copy, as where MirrorMaker" in done.stdout
             assert done.returncode == 1, done.stdout + done.stderr
+            mirror.stop_in_time()
+
+
+def test_where_the_record_of_the_flow_that_makes_the_copies_is_lost_whoever_waits_is_told_that_and_what_helps(
+    topic, tmp_path
+):
+    name = topic("unrecorded")
+    cause = f"there is no record of {name}->b on cluster b"
+    remedy = f"start b->{name} with b->{name}.homeward.enabled = false"
+    with pair(name, tmp_path, f"b->{name}") as home:
+        with Running(home.file, log=tmp_path / "run.log") as mirror:
+            write(home.a, name, marked("old", 10))
+            until(lambda: mirrored(home.b, home.copy) == marked("old", 10), "copied")
+            write(home.b, home.copy, marked("home", 5))
+            brought(home, *marked("home", 5))
+            mirror.stop_in_time()
+        admin_of(home.b).delete_topics([lost := f"sparkmirror.{name}.b.internal"])[lost].result(60)
+        only = ("--flow", f"b->{name}")
+        with Running(home.file, log=tmp_path / "alone.log", options=only) as mirror:
+            write(home.b, home.copy, marked("late", 7))
+            until(lambda: cause in (tmp_path / "alone.log").read_text(), "the log tells")
+            waited = sparkmirror("wait", home.file, "--caught-up", "--timeout", "2", *only)
+            dry = sparkmirror("switchover", home.file, *words(home, "--dry-run"))
+            forced = switch(home, "--force", "--timeout", "3")
+            for done in (waited, dry, forced):
+                said = " ".join((done.stdout + done.stderr).split())
+                assert done.returncode == 1, said
+                assert f"{home.copy}-0: {cause}" in said, said
+                assert remedy in said, said
+            assert sparkmirror("switchover", home.file, *words(home, "--abandon", "--yes")).returncode == 0
+            mirror.stop_in_time()
+        with home.file.open("a") as file:
+            file.write(f"b->{name}.homeward.enabled = false\n")
+        with Running(home.file, log=tmp_path / "without.log", options=only) as mirror:
+            until(lambda: runs(home, f"b->{name}"), "the flow runs without")
+            done = switch(home)
+            assert "has not been brought" not in done.stdout
+            assert newest(home, "switchover")["result"].startswith("done"), done.stdout + done.stderr
             mirror.stop_in_time()
 
 

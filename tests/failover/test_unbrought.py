@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.config import FlowConfig, load
 from sparkmirror.failover.comparison import Comparison
-from sparkmirror.failover.unbrought import candidates, reached_of
+from sparkmirror.failover.unbrought import Cause, candidates, reached_of
 from sparkmirror.lab.cluster import start
 from sparkmirror.model import Reached, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Inherited
@@ -71,7 +71,7 @@ def test_others_have_written_behind_the_last_copy_or_anything_where_there_is_non
 
 
 def test_what_is_in_doubt_and_what_is_not_brought_is_on_record_and_named():
-    seen = Comparison(unsettled=(ORDERS,), unbrought=(OTHER,))
+    seen = Comparison(unsettled=(ORDERS,), unbrought={OTHER: Cause.NOT_BROUGHT})
     assert Comparison.of(seen.facts) == seen
     doubtful, others = seen.troubles("b", "a")
     assert doubtful.startswith("orders-0: how far it had been copied to b is not known")

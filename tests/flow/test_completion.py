@@ -81,5 +81,12 @@ def test_a_partition_whose_copy_is_gone_is_not_complete_whatever_the_record_says
     assert not found.complete
 
 
+def test_why_nothing_of_a_partition_is_copied_is_told_of_the_first_one_that_lacks_records():
+    held_up = {PLACES[0]: "level all the same", PLACES[1]: "no record of its maker", PLACES[2]: "the third"}
+    ranges, known = dict.fromkeys(PLACES, (0, 4)), state_of([progress(0, 4), progress(1, 3), progress(2, 0)])
+    found = outstanding("f", ranges, known, held_up=held_up)
+    assert found == Left(flow="f", records=5, partitions=2, worst="t-2", trouble="t-1: no record of its maker")
+
+
 def test_a_flow_that_was_never_started_is_not_complete_even_without_partitions():
     assert not outstanding("f", {}, None).complete

@@ -79,7 +79,7 @@ SOUND: dict[str, Any] = {
     "torn": [[*PLACE, 8]],
     "tried": [["g", *PLACE, -1, 8, 9, 0]],
     "unasked": ["g"],
-    "unbrought": [PLACE],
+    "unbrought": [PLACE, [*PLACE, "no-original"]],
     "unsettled": [[*PLACE, "no leader"]],
     "unsettled_forth": [PLACE],
     "unsure": [["g", *PLACE]],

@@ -85,6 +85,17 @@ class Observed:
             if partition in self.target[original].partitions
         )
 
+    @property
+    def without_original(self) -> tuple[TopicPartition, ...]:
+        """The partitions of copies that their originals have not, in order."""
+        return tuple(
+            TopicPartition(copy, partition)
+            for copy in sorted(self.homeward)
+            if not not_home(self, copy)
+            for partition in sorted(self.homeward[copy].partitions)
+            if partition not in self.target[remote_topic(self.flow, copy)].partitions
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:

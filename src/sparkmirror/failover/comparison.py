@@ -27,6 +27,7 @@ from sparkmirror.failover import divergence, doubt, look, unbrought
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.mirrors import Mirrors, mirrors_of
 from sparkmirror.failover.others import homeward_ends
+from sparkmirror.failover.unbrought import Unbrought
 from sparkmirror.flow.parting import LostCopies, Parting, parted_logs, recreated_topics
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
@@ -56,7 +57,7 @@ class Comparison:
         lost: what the cluster that applications are on has lost of what was copied to it, in order.
         unsettled: partitions there of which the flow forth may have copied more than is on record, in order.
         unbrought: copies that others have written to, where that is not brought to the cluster that came back though
-            the names are the same, or though the flow back is to bring it, in order.
+            the names are the same, or though the flow back is to bring it, in order, and why.
         since: by partition there, the first record that came when groups had been moved: all from there on is left
             to groups and to the flow.
     """
@@ -69,7 +70,7 @@ class Comparison:
     ids: Mapping[str, str] = field(default_factory=dict)
     lost: tuple[LostCopies, ...] = ()
     unsettled: tuple[TopicPartition, ...] = ()
-    unbrought: tuple[TopicPartition, ...] = ()
+    unbrought: Unbrought = field(default_factory=dict)
     since: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
@@ -90,7 +91,7 @@ class Comparison:
             "ids": {name: topic_id for name, topic_id in self.ids.items() if name in named},
             "lost_copies": [one.row for one in self.lost],
             "unsettled_forth": [list(place) for place in self.unsettled],
-            "unbrought": [list(place) for place in self.unbrought],
+            "unbrought": unbrought.rows_of(self.unbrought),
             "came_since": [[*place, offset] for place, offset in self.since.items()],
         }
 
@@ -106,7 +107,7 @@ class Comparison:
             ids=facts.get("ids", {}),
             lost=tuple(map(LostCopies.of, facts.get("lost_copies", ()))),
             unsettled=tuple(TopicPartition(*row) for row in facts.get("unsettled_forth", ())),
-            unbrought=tuple(TopicPartition(*row) for row in facts.get("unbrought", ())),
+            unbrought=unbrought.of_rows(facts.get("unbrought", ())),
             since={TopicPartition(topic, number): offset for topic, number, offset in facts.get("came_since", ())},
         )
 

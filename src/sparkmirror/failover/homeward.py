@@ -226,11 +226,11 @@ def _with_doubt(sight: HomewardSight, place: MovedPlace) -> MovedPlace:
 
     A group goes on before what is not on the map, so it reads that again and skips nothing.
     """
-    if place.offset == NO_OFFSET or place.used:
+    if place.used or (place.offset == NO_OFFSET and place.partition not in sight.unbrought):
         return place
-    if place.partition in sight.doubtful:
+    if place.offset != NO_OFFSET and place.partition in sight.doubtful:
         place = replace(place, exact=False, text=f"{place.text}, as far as the flow there is on record")
-    if sight.copies.there(place.partition) in sight.unsettled:
+    if place.offset != NO_OFFSET and sight.copies.there(place.partition) in sight.unsettled:
         place = replace(place, exact=False, text=f"{place.text}, as far as the flow from there is on record")
     if place.partition in sight.unbrought:
         place = replace(place, exact=False, text=f"{place.text}; what others wrote here is not brought there")

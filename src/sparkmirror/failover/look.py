@@ -768,7 +768,7 @@ def unsettled_in(operation: Operation | None) -> frozenset[TopicPartition]:
 def unbrought_in(operation: Operation | None) -> frozenset[TopicPartition]:
     """The copies that others have written to, and of which an operation has seen that nothing brings that."""
     rows = () if operation is None else operation.facts.get(UNBROUGHT, ())
-    return frozenset(TopicPartition(topic, number) for topic, number in rows)
+    return frozenset(TopicPartition(topic, number) for topic, number, *_ in rows)
 
 
 def moved_while_held(

@@ -713,10 +713,12 @@ def _as_it_is_known(sight: Sight, group: str, place: MovedPlace) -> MovedPlace:
 
 def _with_others(sight: Sight, place: MovedPlace) -> MovedPlace:
     """The same; not exact where what others wrote to a copy before the place of a group may not be home."""
-    if place.target is None or place.offset == NO_OFFSET or place.used or place.passed:
+    if place.target is None or place.used or place.passed:
         return place
     if place.partition in sight.unbrought:
         return replace(place, exact=False, text=f"{place.text}; what others wrote here is not brought there")
+    if place.offset == NO_OFFSET:
+        return place
     if place.partition in sight.homeward and (place.ahead or place.partition not in sight.maps):
         return replace(place, exact=False, text=f"{place.text}; what others wrote before it may not be home")
     return place

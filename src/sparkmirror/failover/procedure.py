@@ -75,6 +75,7 @@ from sparkmirror.failover.states import (
 from sparkmirror.failover.tried import Tried, settled, tried_in, unsure_in, unsure_rows, with_tried
 from sparkmirror.flow import lost_start
 from sparkmirror.flow.completion import Left, outstanding
+from sparkmirror.flow.homecoming import Obstacles
 from sparkmirror.flow.opening import check_still_held
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.parting import LostCopies, recreated_topics
@@ -179,7 +180,7 @@ class Procedure:
         tell: is given what is being done.
         homeward: whether groups go back to where they came from; the flow forth is stopped then.
         unbegun: gives the copies of which the flow is to bring what others wrote, and has not begun to.
-        wanting: gives those of which nothing brings that, though it is to be brought.
+        wanting: gives those of which nothing brings that, though it is to be brought, and why.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class Procedure:
         *,
         homeward: bool = False,
         unbegun: Callable[[], Sequence[TopicPartition]] = tuple,
-        wanting: Callable[[], Sequence[TopicPartition]] = tuple,
+        wanting: Callable[[], unbrought.Unbrought] = dict,
     ) -> None:
         assert sides.store is not None  # a flow that was never started has no operation
         self._sides = sides
@@ -200,7 +201,7 @@ class Procedure:
         self._operator = operator
         self._tell = tell
         self._homeward, self._unbegun, self._wanting = homeward, unbegun, wanting
-        self._others = Others(sides)
+        self._others, self._obstacles = Others(sides), Obstacles(sides)
         self._ordered: set[str] = set()
         self._maps = KnownMaps(sides)
         self._timeout_ms = sides.flow.admin_timeout_ms
@@ -580,7 +581,11 @@ class Procedure:
         starts = admin.list_offsets(self._sides.source, list(ends), OffsetSpec.EARLIEST, timeout_ms=self._timeout_ms)
         starts |= self._others.starts(ends)
         ranges = {place: (starts[place], end) for place, end in ends.items()}
-        return outstanding(str(self._sides.flow.name), ranges, self._store.state)
+        left, held_up = outstanding(str(self._sides.flow.name), ranges, self._store.state), dict[TopicPartition, str]()
+        if left.partitions:
+            with suppress(SparkmirrorError):  # only what is said of it depends on that
+                held_up = self._obstacles.look(ends)
+        return outstanding(str(self._sides.flow.name), ranges, self._store.state, held_up=held_up) if held_up else left
 
     # ------------------------------------------------------------------------------------------------ groups are moved
 
@@ -592,7 +597,7 @@ class Procedure:
             self.deny_again()
             self.check_members()
             self._check_ends()
-            self._operator.note(**{UNBROUGHT: [list(place) for place in self._wanting()]})
+            self._operator.note(**{UNBROUGHT: unbrought.rows_of(self._wanting())})
             self.remember_groups()
         elif operation.kind == Kind.SWITCHOVER.value or operation.facts.get("answers"):
             with look.answering(self._sides) as sides:  # a source that still answers knows better than the record
@@ -801,7 +806,9 @@ class Procedure:
             *((lost_start.said(self._sides.flow.name),) if operation.facts.get(LOST_START) else ()),
             *operation.facts.get(UNTOLD, ()),
             *Changes.of(operation.facts).troubles(operation.source, operation.target),
-            *unbrought.troubles(look.unbrought_in(operation), operation.source, operation.target),
+            *unbrought.troubles(
+                unbrought.of_rows(operation.facts.get(UNBROUGHT, ())), operation.source, operation.target
+            ),
         )
         passed, decided = self._again_where_something_is_gone()
         again = told_of_again(earlier_in(self._operator.operation), operation.target)

@@ -500,7 +500,7 @@ def _group(move: GroupMove, *, moved: bool) -> dict[str, Any]:
                 "ahead": place.ahead,
                 "further": place.further,
                 "skipped": place.skipped,
-                "exact": place.exact and not place.skipped,
+                "exact": place.exact and not place.skipped and not place.absent,
                 "text": place.text,
             }
             for place in move.places

@@ -105,7 +105,7 @@ partition, and from which target offset on. Where the flow back stood behind tha
 
 UNBROUGHT = "unbrought"
 """The fact that has the copies that others have written to, where that is not brought to the cluster that groups go to
-though it is to be brought."""
+though it is to be brought, as ``unbrought.rows_of``."""
 
 
 UNSETTLED = "unsettled"

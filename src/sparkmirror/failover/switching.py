@@ -65,6 +65,7 @@ from sparkmirror.failover.states import (
     at_home,
     can_be_taken_back,
 )
+from sparkmirror.failover.unbrought import Cause, Unbrought
 from sparkmirror.failover.unfinished import (
     ended_before,
     gives_up,
@@ -77,6 +78,7 @@ from sparkmirror.failover.unfinished import (
     why_forward_only,
 )
 from sparkmirror.flow import lost_start
+from sparkmirror.flow.homecoming import Obstacles
 from sparkmirror.flow.opening import check_naming, known_flow, never_started
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.flow.status import observed
@@ -212,7 +214,8 @@ class Desk:
             sight = look.sight(self._sides, maps, kind=kind)
             source, back = asked.result()
         self._planned_back = None if back is None else standing(back)
-        others, young = self._left_there() if source.answers and kind is Kind.SWITCHOVER else ((), ())
+        planned = source.answers and kind is Kind.SWITCHOVER
+        others, young = self._left_there() if planned else ({}, ())
         if (moved := _moved_back(self._store.state, back)) or others:
             sight = look.sight(self._sides, maps, back=moved, kind=kind, unbrought=others)
         # What was copied up to the ends that were asked for is not missing; a failover depends on no driver.
@@ -221,15 +224,17 @@ class Desk:
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
         own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
         without, decided = narrowed.since(flow, state, source.listed), moves.decide(sight)
+        partitions = look.partitions(flow, state, source)
         return plan.decide(
             kind,
             str(flow.name),
             state_of_flow,
             source,
-            look.partitions(flow, state, source),
+            partitions,
             decided,
             against=(
                 *_elsewhere(str(flow.name), state),
+                *(_held_up(self._sides, partitions) if planned else ()),
                 *_not_ended(back, state, flow.name.back),
                 *(told_of_unfinished(each, flow.name, overtaken=is_overtaken(each, back)) for each in own),
                 *_unfenceable(self._sides, source, options),
@@ -242,7 +247,7 @@ class Desk:
                 *moves.told_of_own_lost(decided, str(flow.target.alias), str(flow.name.back)),
                 *(_denied(self._sides, source, state, flow.name, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
-                *((_left_behind(flow.name.back, flow, [str(place) for place in others]),) if others else ()),
+                *_left_behind(flow.name.back, flow, others),
                 *((_not_begun(flow.name, [str(place) for place in young]),) if young else ()),
                 *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
@@ -568,16 +573,16 @@ class Desk:
         forth = self._copies_made()
         return () if forth is None else unbrought.unbegun(forth, self._sides)
 
-    def _wanting(self) -> tuple[TopicPartition, ...]:
+    def _wanting(self) -> Unbrought:
         if not self._sides.flow.brings_home:
-            return ()
+            return {}
         forth = self._copies_made()
         return unbrought.of_unknown_makers(self._sides) if forth is None else unbrought.wanting(forth, self._sides)
 
-    def _left_there(self) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+    def _left_there(self) -> tuple[Unbrought, tuple[TopicPartition, ...]]:
         """The copies that others wrote to and of which nothing brings that, and those that the flow has not found."""
         wanting, young = self._wanting(), self._unbegun()
-        return tuple(place for place in wanting if place not in young), young
+        return {place: cause for place, cause in wanting.items() if place not in young}, young
 
     def _copies_made(self) -> Sides | None:
         """The flow that makes the copies of which the flow brings home what others wrote, as far as it is on record."""
@@ -637,21 +642,24 @@ class BackDesk(Desk):
         state = self._back.store.state
         forth, back = self._sides.flow, self._back.flow
         stopped = self._store.state.held is not None  # a process that has ended moved no application
-        others = set(unbrought.left_here(self._sides, self._back)).difference(seen.unbrought)
+        left = (place for place in unbrought.left_here(self._sides, self._back) if place not in seen.unbrought)
+        others = dict.fromkeys(left, Cause.NOT_BROUGHT)
         doubtful = doubt.in_doubt(self._back)
+        partitions = look.with_doubt(look.partitions(back, state, source), doubtful)
         decided = failback.decided(self._sides, self._back, seen)
         return plan.decide(
             kind,
             str(back.name),
             state_of_flow,
             source,
-            self._let_in_at_the_begin(look.with_doubt(look.partitions(back, state, source), doubtful)),
+            self._let_in_at_the_begin(partitions),
             decided,
             paused=look.paused(back, state),
             against=(
                 *(() if stopped else (f"{forth.name} was not stopped: a failover or a switchover does that",)),
                 *_elsewhere(str(forth.name), self._store.state),
                 *_stopped(back.name, state, self._store.state, self._file),
+                *(_held_up(self._back, partitions) if source.answers else ()),
                 *_unfenceable(self._back, source, options),
                 *narrowed.since(back, state, source.listed),
             ),
@@ -667,7 +675,7 @@ class BackDesk(Desk):
                 *narrowed.before(back, state),
                 *((f"{only} offsets of {places} partitions are on {forth.source.alias} only",) if seen.found else ()),
                 *((failback.open_in(still[0], forth.source.alias),) if still else ()),
-                *((_left_behind(forth.name, back, [str(place) for place in sorted(others)]),) if others else ()),
+                *_left_behind(forth.name, back, others),
                 *_denied(self._back, source, self._store.state, forth.name, self._file),
                 *_shut_out_still(forth, self._store.state, self._file),
             ),
@@ -929,8 +937,32 @@ def _not_begun(flow: FlowName, places: Sequence[str]) -> str:
     return f"{said} (it is told to look before that is waited for)"
 
 
-def _left_behind(forth: FlowName, back: FlowConfig, others: Sequence[str]) -> str:
-    said = f"others wrote to copies of {forth}, and no flow brings that back: {plan.some(others)}"
-    if back.brings_home:
-        return f"{said} (the log of {back.name} says why; sparkmirror explain tells of one topic)"
-    return f"{said} ({back.name}.homeward.enabled = true has it brought home)"
+def _left_behind(forth: FlowName, back: FlowConfig, others: Unbrought) -> Iterator[str]:
+    """What a plan tells of copies, a line for each cause."""
+    here, there, why = back.source.alias, back.target.alias, f"the log of {back.name} says why"
+    remedy = f"{back.name}.homeward.enabled = true has it brought home"
+    said = {
+        Cause.NOT_BROUGHT: f"others wrote to copies of {forth}",
+        Cause.NO_ORIGINAL: f"others wrote to partitions of copies that the originals on {there} have not",
+        Cause.UNKNOWN_MAKER: f"nobody has on record on {here} who makes copies, and others may have written to them",
+    }
+    more = {
+        Cause.NOT_BROUGHT: f"{why}; sparkmirror explain tells of one topic" if back.brings_home else remedy,
+        Cause.NO_ORIGINAL: f"{why}; give the originals as many",
+        Cause.UNKNOWN_MAKER: f"{why}; MirrorMaker 2 has no such record",
+    }
+    for cause, what in said.items():
+        places = [str(place) for place, own in others.items() if own is cause]
+        if places:
+            yield f"{what}, and no flow brings that back: {plan.some(places)} ({more[cause]})"
+
+
+def _held_up(sides: Sides, partitions: Sequence[look.PartitionState]) -> tuple[str, ...]:
+    """Why what a flow has still to bring home does not go there, so that it would be waited for in vain."""
+    lacking = [one.partition for one in partitions if one.missing]
+    try:
+        found = Obstacles(sides).look(lacking, lasting=True)
+    except SparkmirrorError:
+        return ()
+    places = {why: [str(place) for place, own in found.items() if own == why] for why in found.values()}
+    return tuple(f"nothing that others wrote is brought home of {plan.some(own)}: {why}" for why, own in places.items())

@@ -1,12 +1,15 @@
 """What others wrote to copies of the flow forth, where applications are, and the flow back does not bring.
 
 Invariants: a record of a flow from the cluster that came back is no other's; nothing is said of heartbeats. Of a copy
-that the flow back reads for what others wrote to it, it brings nothing before it has begun with it.
+that the flow back reads for what others wrote to it, it brings nothing before it has begun with it; of a partition that
+the flow forth does not know, as the original has none, it brings nothing at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
 
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.copy.origins import brought_from
@@ -15,12 +18,27 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.records_of_others import MOST_OFFSETS, gaps, joined, own_producers
 from sparkmirror.failover import divergence
 from sparkmirror.failover.divergence import Divergent
+from sparkmirror.flow.extra_partitions import without_original
 from sparkmirror.flow.homecoming import due
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.state import JournalState
+
+
+class Cause(Enum):
+    """Why what others wrote to a copy is not brought; the value is what records of operations have."""
+
+    NOT_BROUGHT = "not-brought"
+    NO_ORIGINAL = "no-original"
+    """The original has no such partition."""
+
+    UNKNOWN_MAKER = "unknown-maker"
+    """Nobody has on record who makes the copy: there may be no such records."""
+
+
+Unbrought = Mapping[TopicPartition, Cause]
 
 
 def left_here(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
@@ -33,11 +51,12 @@ def left_here(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     assert back.store is not None
     back.store.follow()
     reached = reached_of(forth.flow, forth.store.state)
-    left = candidates(forth.flow, back.flow, reached, back.store.state.progress)
-    return _with_records(forth, {place: reached[place] for place in left})
+    extra = _unknown_to(forth, {place.topic for place in reached})
+    left = candidates(forth.flow, back.flow, [*reached, *extra], back.store.state.progress)
+    return _with_records(forth, {place: reached.get(place) for place in left})
 
 
-def wanting(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
+def wanting(forth: Sides, back: Sides) -> Unbrought:
     """Those of them that readers miss on the cluster that came back: as names are kept, or as it is to be brought.
 
     Under renaming nothing else is brought, as in MirrorMaker 2.
@@ -45,16 +64,17 @@ def wanting(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     Raises:
         SparkmirrorError: the target of forth cannot be asked.
     """
-    if forth.flow.policy.keeps_names:
-        return left_here(forth, back)
-    if not back.flow.brings_home:
-        return ()
+    if not forth.flow.policy.keeps_names and not back.flow.brings_home:
+        return {}
     left = left_here(forth, back)
-    names = set(topics.homeward(back.flow, {place.topic for place in left}))
-    return tuple(place for place in left if place.topic in names)
+    if not forth.flow.policy.keeps_names:
+        names = set(topics.homeward(back.flow, {place.topic for place in left}))
+        left = tuple(place for place in left if place.topic in names)
+    extra = without_original(back, left)
+    return {place: Cause.NO_ORIGINAL if place in extra else Cause.NOT_BROUGHT for place in left}
 
 
-def troubles(places: Iterable[TopicPartition], here: str, there: str) -> tuple[str, ...]:
+def troubles(places: Unbrought, here: str, there: str) -> tuple[str, ...]:
     """What is told of them, a line for each.
 
     Args:
@@ -62,11 +82,36 @@ def troubles(places: Iterable[TopicPartition], here: str, there: str) -> tuple[s
         here: the cluster that has the copies.
         there: the one that the flow back writes to.
     """
-    return tuple(
-        f"{place}: what others have written on {here} to this copy has not been brought to {there}: no group has an "
-        "exact place in it"
-        for place in places
-    )
+    said = {
+        Cause.NOT_BROUGHT: (
+            f"what others have written on {here} to this copy has not been brought to {there}: no group has an exact "
+            "place in it"
+        ),
+        Cause.NO_ORIGINAL: (
+            f"what others have written on {here} to this copy has not been brought to {there}, where its original has "
+            "no such partition: no group has a place in it. Give the original as many partitions as the copy has, and "
+            "have nobody write to the new ones before these records are there"
+        ),
+        Cause.UNKNOWN_MAKER: (
+            f"nobody has on record on {here} who makes this copy, as where MirrorMaker 2 does: what others may have "
+            f"written to it has not been brought to {there}, and no group has an exact place in it"
+        ),
+    }
+    return tuple(f"{place}: {said[cause]}" for place, cause in places.items())
+
+
+def rows_of(places: Unbrought) -> list[list[Any]]:
+    """For the record."""
+    return [[*place, cause.value] for place, cause in places.items()]
+
+
+def of_rows(rows: Iterable[Sequence[Any]]) -> dict[TopicPartition, Cause]:
+    """From the record; earlier releases have told no cause, and later ones may tell another."""
+    known = {cause.value: cause for cause in Cause}
+    return {
+        TopicPartition(topic, number): known.get(cause[0], Cause.NOT_BROUGHT) if cause else Cause.NOT_BROUGHT
+        for topic, number, *cause in rows
+    }
 
 
 def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
@@ -75,10 +120,10 @@ def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     Raises:
         SparkmirrorError: a cluster cannot be asked.
     """
-    return tuple(due(back, wanting(forth, back) if back.flow.brings_home else ()))
+    return tuple(due(back, list(wanting(forth, back)) if back.flow.brings_home else ()))
 
 
-def of_unknown_makers(back: Sides) -> tuple[TopicPartition, ...]:
+def of_unknown_makers(back: Sides) -> Unbrought:
     """Copies of which the flow back would bring what others wrote, if it were on record who makes them, in order.
 
     MirrorMaker 2 may make them, which registers nowhere, or the record of the flow that does is lost.
@@ -93,7 +138,7 @@ def of_unknown_makers(back: Sides) -> tuple[TopicPartition, ...]:
     left = [place for place in places if place not in back.progress]
     starts = admin.find_offsets(back.source, left, OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
     ends = admin.find_offsets(back.source, sorted(starts), OffsetSpec.LATEST, timeout_ms=timeout_ms).found
-    return tuple(place for place, end in sorted(ends.items()) if end > starts[place])
+    return {place: Cause.UNKNOWN_MAKER for place, end in sorted(ends.items()) if end > starts[place]}
 
 
 def reached_of(flow: FlowConfig, state: JournalState) -> dict[TopicPartition, int]:
@@ -127,8 +172,27 @@ def candidates(
     return tuple(place for place in places if not back.brings_home or place not in begun)
 
 
-def _with_records(forth: Sides, reached: Mapping[TopicPartition, int]) -> tuple[TopicPartition, ...]:
-    """Those that have a record of others behind the first copy, between two copies too."""
+def _unknown_to(forth: Sides, names: Collection[str]) -> tuple[TopicPartition, ...]:
+    """The partitions of copies of which the flow that makes them has nothing on record: it writes none of theirs."""
+    assert forth.store is not None
+    state = forth.store.state
+    own = {
+        TopicPartition(topics.remote_topic(forth.flow, place.topic), place.partition)
+        for place in (*state.progress, *state.inherited)
+    }
+    known = admin.list_topics(forth.target, sorted(names), forth.flow.admin_timeout_ms) if names else {}
+    there = (TopicPartition(name, number) for name, topic in known.items() for number in topic.partitions)
+    return tuple(sorted(place for place in there if place not in own))
+
+
+def _with_records(forth: Sides, reached: Mapping[TopicPartition, int | None]) -> tuple[TopicPartition, ...]:
+    """Those that have a record of others behind the first copy, between two copies too.
+
+    Args:
+        forth: the flow that makes the copies.
+        reached: the ends of the copies when its last records were acknowledged; None for partitions of which it has
+            nothing on record.
+    """
     assert forth.store is not None
     known, timeout_ms = forth.store.state.flow, forth.flow.admin_timeout_ms
     if not reached or known is None:
@@ -143,10 +207,10 @@ def _with_records(forth: Sides, reached: Mapping[TopicPartition, int]) -> tuple[
         TopicPartition(topics.remote_topic(forth.flow, here.topic), here.partition): here
         for here in forth.store.state.progress
     }
-    spans = {
-        place: unmapped(forth.store.state, copied_from[place], ids, reached[place], Span(start, ends[place]))
-        for place, start in starts.items()
-    }
+    spans = {}
+    for place, start in starts.items():
+        log, end = Span(start, ends[place]), reached[place]
+        spans[place] = (log,) if end is None else unmapped(forth.store.state, copied_from[place], ids, end, log)
     looked_at = [Divergent(place, *span) for place, some in sorted(spans.items()) for span in some]
     mirrors = brought_from(forth.target, known.target_id, known.source_id) if looked_at else ()
     found = divergence.with_records(forth.target, looked_at, mirrors, timeout_ms)

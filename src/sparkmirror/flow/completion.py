@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -29,7 +29,8 @@ from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.lost_copies import lost_copies
 from sparkmirror.duties.written_by_others import written
 from sparkmirror.errors import ConfigError, SparkmirrorError
-from sparkmirror.flow.homecoming import due
+from sparkmirror.flow.extra_partitions import without_original
+from sparkmirror.flow.homecoming import Obstacles, due
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
@@ -118,6 +119,7 @@ class _Look:
 
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
+        self._obstacles = Obstacles(sides)
         self.ranges: dict[TopicPartition, tuple[int, int]] = {}
         self._ids: dict[str, str] = {}
 
@@ -155,12 +157,21 @@ class _Look:
         try:
             known = record(self._sides)
             left = outstanding(str(flow.name), self.ranges, known, self._ids)
-            if known is None or not left.complete:
+            if known is None:
                 return left
+            if not left.complete:
+                held_up = self._held_up()
+                return outstanding(str(flow.name), self.ranges, known, self._ids, held_up=held_up) if held_up else left
             gone = gone_copies(self._sides, known, self.ranges)
             return outstanding(str(flow.name), self.ranges, known, self._ids, gone)
         except SparkmirrorError as failure:
             return Left(flow=str(flow.name), partitions=len(self.ranges), trouble=str(failure))
+
+    def _held_up(self) -> Mapping[TopicPartition, str]:
+        """Why nothing of copies goes home, as far as the clusters tell: what is missing is known without."""
+        with suppress(SparkmirrorError):
+            return self._obstacles.look(self.ranges)
+        return {}
 
 
 def unbegun(
@@ -171,6 +182,8 @@ def unbegun(
     left_s: Callable[[], float],
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Copies of which the flow brings home what others wrote as soon as it has looked for topics, and what that is.
+
+    Also partitions of copies that their originals have not: nothing brings that home before they have.
 
     Args:
         sides: the flow and its clusters.
@@ -188,7 +201,8 @@ def unbegun(
     flow, source = sides.flow, sides.source
     names = [name for name in topics.homeward(flow, listed) if not wanted or name in wanted]
     copies = [TopicPartition(name, number) for name in names for number in sorted(listed[name].partitions)]
-    begins = due(sides, [place for place in copies if place not in known.progress])
+    left = [place for place in copies if place not in known.progress]
+    begins = dict.fromkeys(without_original(sides, left), 0) | due(sides, left)
     if not begins or known.flow is None:
         return {}
     timeout_ms = asking_ms(flow.admin_timeout_ms, left_s())
@@ -247,6 +261,7 @@ def outstanding(
     known: JournalState | None,
     ids: Mapping[str, str] = MappingProxyType({}),
     gone: Mapping[TopicPartition, str] = MappingProxyType({}),
+    held_up: Mapping[TopicPartition, str] = MappingProxyType({}),
 ) -> Left:
     """What is missing of these source offsets.
 
@@ -257,6 +272,7 @@ def outstanding(
         ids: of the topics of the source as they are now, "" where nobody can tell: how far another topic of the name
             was copied says nothing.
         gone: partitions of which the target does not have what was copied, and why.
+        held_up: partitions of which nothing is copied, and why.
     """
     if known is None:
         return Left(flow=flow, partitions=len(ranges), trouble="it was never started")
@@ -275,6 +291,7 @@ def outstanding(
     troubles = [f"paused: {', '.join(paused)}"] if paused and behind else []
     troubles += [f"{place} stands still: {why}" for place, why in sorted(still.items())[:1]]
     troubles += [f"{place}: {why}" for place, why in sorted(gone.items())[:1] if place in behind]
+    troubles += [f"{place}: {why}" for place, why in sorted(held_up.items()) if place in behind][:1]
     return Left(
         flow=flow,
         records=sum(behind.values()),

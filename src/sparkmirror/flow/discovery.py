@@ -12,6 +12,7 @@ from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.offset_map import bound_offset_map, condense_offset_map
 from sparkmirror.duties.topics import wanted
 from sparkmirror.events import Event
+from sparkmirror.flow.extra_partitions import ExtraPartitions
 from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, absent
@@ -52,6 +53,7 @@ class Discovery:
         self._problems: dict[str, str] | None = None
         self._obeyed: DiscoverOrder | None = None
         self._condensed = time.monotonic()
+        self._extra = ExtraPartitions(config, source, opened.source_id, opened.target_id)
         self.homecoming = Homecoming(config, opened, source)
         self.pairs: dict[TopicPartition, TopicPartition] = {}
 
@@ -80,6 +82,7 @@ class Discovery:
         self._problems = problems(do_round(self._topics, self._opened.store.prove))
         found = self._topics.observed
         home = self.homecoming.admit(found.homeward_pairs)
+        self._problems |= self._extra.look(found.without_original)
         if self.homecoming.problem and not (self._once and self.homecoming.passing):
             copies = f"copies of {self._config.name.back}"
             self._problems[copies] = f"nothing that others wrote to them is brought home: {self.homecoming.problem}"

@@ -10,7 +10,7 @@ ends the run's copying, which then begins anew under what holds by then.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
@@ -19,6 +19,7 @@ from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.forth import AT_END, Forth, Pair, Verdict
 from sparkmirror.duties.missing_topics import Observed
 from sparkmirror.errors import SparkmirrorError
+from sparkmirror.flow.extra_partitions import said, without_original
 from sparkmirror.flow.flow_record import naming_of
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs
@@ -137,7 +138,7 @@ def left_there(sides: Sides, observed: Observed, topic: str = "") -> str:
     lacking = [here for here in copies if here not in verdict.begins]
     if verdict.doubt or not topic or not lacking:
         return verdict.doubt
-    return f"the record of {sides.flow.name.back} has nothing of {lacking[0]} yet, so nothing tells who wrote it"
+    return _nothing_of(sides.flow, lacking[0])
 
 
 def verdict_of(sides: Sides, copies: Sequence[TopicPartition]) -> Verdict:
@@ -146,13 +147,85 @@ def verdict_of(sides: Sides, copies: Sequence[TopicPartition]) -> Verdict:
     Raises:
         SparkmirrorError: a cluster cannot be asked.
     """
+    return _forth(sides).look(copies)
+
+
+def _forth(sides: Sides) -> Forth:
     flow, timeout_ms = sides.flow, sides.flow.admin_timeout_ms
     pair = Pair(
         source_id=admin.cluster_id(sides.source, timeout_ms),
         target_id=admin.cluster_id(sides.target, timeout_ms),
         naming=naming_of(flow),
     )
-    return Forth(flow, sides.source, pair, timeout_ms).look(copies)
+    return Forth(flow, sides.source, pair, timeout_ms)
+
+
+class Obstacles:
+    """Says why what others wrote to copies does not go home, to whoever waits for it beside the flow's driver.
+
+    Args:
+        sides: the flow and its clusters.
+    """
+
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
+        self._forth: Forth | None = None
+
+    def look(self, places: Iterable[TopicPartition], *, lasting: bool = False) -> dict[TopicPartition, str]:
+        """Of which of the flow's partitions nothing goes home, and why, for people.
+
+        Args:
+            places: partitions of the source; those that are no such copies are left out.
+            lasting: whether what may pass by itself is left out too.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked.
+        """
+        flow = self._sides.flow
+        copies = [place for place in places if topics.is_homeward(flow, place.topic)]
+        if not copies:
+            return {}
+        if self._forth is None:
+            self._forth = _forth(self._sides)
+        verdict = self._forth.look(copies)
+        extra = without_original(self._sides, copies)
+        return obstacles(flow, copies, verdict, extra, lasting=lasting)
+
+
+def obstacles(
+    flow: FlowConfig,
+    copies: Iterable[TopicPartition],
+    verdict: Verdict,
+    extra: Collection[TopicPartition],
+    *,
+    lasting: bool = False,
+) -> dict[TopicPartition, str]:
+    """The same by what is known. Pure.
+
+    Args:
+        flow: that brings home what others wrote to copies.
+        copies: their partitions.
+        verdict: what of them may go home.
+        extra: those whose original has no such partition.
+        lasting: as in `Obstacles.look`.
+    """
+    remedy = (
+        f"start {flow.name} with {flow.name}.homeward.enabled = false if nobody is to wait for these records: they "
+        f"stay on {flow.source.alias} then"
+    )
+    found = {}
+    for copy in copies:
+        if copy in extra:
+            found[copy] = said(flow, copy)
+        elif verdict.doubt and not verdict.passing:
+            found[copy] = f"{verdict.doubt} ({remedy})"
+        elif not lasting and (why := verdict.doubt or ("" if copy in verdict.begins else _nothing_of(flow, copy))):
+            found[copy] = why
+    return found
+
+
+def _nothing_of(flow: FlowConfig, copy: TopicPartition) -> str:
+    return f"the record of {flow.name.back} has nothing of {copy} yet, so nothing tells who wrote it"
 
 
 def due(sides: Sides, copies: Sequence[TopicPartition]) -> dict[TopicPartition, int]:

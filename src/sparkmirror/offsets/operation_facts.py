@@ -126,6 +126,11 @@ def _hold(value: Any) -> None:
     _row(text, text, moment, text, *([moment] if len(value) > _HOLD else []))(value)
 
 
+def _unbrought(value: Any) -> None:
+    """A partition; why nothing brings what others wrote to it has come with a later release."""
+    _row(_topic, _partition, *([text] if len(value) > len(_PLACE) else []))(value)
+
+
 _HOLD = 4
 _PLACE = (_topic, _partition)
 _PLACES, _PARTED = _all(_row(*_PLACE)), _all(_row(*_PLACE, signed, signed))
@@ -179,7 +184,7 @@ FACTS: Mapping[str, Reader] = {
     "torn": _all(_row(*_PLACE, signed)),
     "tried": _all(_row(text, *_PLACE, signed, signed, signed, count)),
     "unasked": texts,
-    "unbrought": _PLACES,
+    "unbrought": _all(_unbrought),
     "unsettled": _all(_row(*_PLACE, text)),
     "unsettled_forth": _PLACES,
     "unsure": _all(_row(text, *_PLACE)),
