@@ -9,7 +9,7 @@ import pytest
 
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.earlier import Earlier
-from sparkmirror.failover.homeward import HomewardSight, Way, decide, not_brought
+from sparkmirror.failover.homeward import HomewardSight, Way, before_the_first, decide, not_brought
 from sparkmirror.failover.moves import GONE, Standing, as_they_stand, count, lost_their_offsets
 from sparkmirror.failover.tried import Unsure
 from sparkmirror.kafka.groups import Committed, GroupListing
@@ -81,6 +81,19 @@ def test_a_group_beyond_the_end_of_a_log_that_has_lost_it_is_told_as_ahead_of_th
 def test_a_group_in_a_copy_that_the_flow_does_not_bring_home_is_not_ahead_of_it(committed):
     (move,) = decide(sight({COPY: committed}))
     assert [place.ahead for place in move.places] == [0]
+
+
+@pytest.mark.parametrize(
+    ("committed", "unwritten", "skipped"),
+    [(115, (), 1), (115, (115,), 0), (115, (114,), 1), (114, (), 0), (116, (), 0)],
+)
+def test_a_group_before_the_first_record_that_was_brought_home_skips_no_marker(committed, unwritten, skipped):
+    """The fence of a->b lies at 115, right behind its last copy, and what was written there begins at 116."""
+    local = Way(names={"a.orders": "orders"}, maps={COPY: mapped((116, 40, 5), position=121)})
+    seen = sight({COPY: committed}, local=local, beyond={})
+    assert before_the_first(seen) == ((Divergent(COPY, 115, 116),) if committed == 115 else ())
+    (move,) = decide(replace(seen, unwritten=frozenset((COPY, offset) for offset in unwritten)))
+    assert [(place.offset, place.skipped) for place in move.places] == [(29 if committed == 114 else 40, skipped)]
 
 
 def test_where_nothing_was_put_aside_a_group_at_the_end_goes_on_there():

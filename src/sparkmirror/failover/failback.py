@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.empty_partitions import ends_of_empty
@@ -66,6 +67,7 @@ from sparkmirror.failover.unfinished import is_overtaken, told_of_unfinished, un
 from sparkmirror.flow.sides import record
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import Offsets
+from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.open_transactions import open_below
 from sparkmirror.kafka.store import Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -609,7 +611,26 @@ def decided(
         seen_before=merged.lost,
         gone=gone,
     )
-    return homeward.decide(replace(sight, others=_of_others(forth, sight, seen)))
+    unwritten = _unwritten(forth, homeward.before_the_first(sight))
+    return homeward.decide(replace(sight, others=_of_others(forth, sight, seen), unwritten=unwritten))
+
+
+def _unwritten(forth: Sides, places: Sequence[Divergent]) -> frozenset[tuple[TopicPartition, int]]:
+    """Where of these only mirrors have written, where applications are, as far as the logs there have all of it.
+
+    Raises:
+        SparkmirrorError: that cluster cannot be read.
+    """
+    assert forth.store is not None
+    known, timeout_ms = forth.store.state.flow, forth.flow.admin_timeout_ms
+    if not places or known is None:
+        return frozenset()
+    asked = sorted({one.partition for one in places})
+    starts = admin.list_offsets(forth.target, asked, OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
+    whole = [one for one in places if starts[one.partition] <= one.first]
+    makers = brought_from(forth.target, known.target_id, known.source_id)
+    written = divergence.with_records(forth.target, whole, makers, timeout_ms)
+    return frozenset((one.partition, one.first) for one in whole if one not in written)
 
 
 def _of_others(forth: Sides, sight: HomewardSight, seen: Comparison) -> dict[TopicPartition, tuple[int, ...]]:

@@ -90,6 +90,8 @@ class HomewardSight:
         beyond: by partition there, the end of what was put aside.
         others: by partition there, from which offsets on others have written between what was brought, see
             `not_brought`.
+        unwritten: partitions here, and offsets from which on only mirrors have written up to the first record that the
+            flow to there has copied, see `before_the_first`.
         seen_there: what the flow that came from there has seen groups at there, as it is on record.
         since: by partition there, the first record that came when groups had been moved, which is not put aside.
         onward: by partition there, the first record of a third cluster that is not here: the flow from there copies it.
@@ -123,6 +125,7 @@ class HomewardSight:
     local: Way
     beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
     others: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    unwritten: frozenset[tuple[TopicPartition, int]] = frozenset()
     seen_there: Mapping[str, Offsets] = field(default_factory=dict)
     since: Mapping[TopicPartition, int] = field(default_factory=dict)
     onward: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -208,11 +211,33 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
         return replace(found, exact=False, text=result.reason.value)
     result = _as_far_as_known(sight, here, _since_it_came(sight, group, here, result))
     result = _no_further(result, _unread(sight, group, here), Place.OF_OTHERS)
-    brought = _copied(sight, here, with_lost=True)
-    upstream = None if brought is None else upstream_of(brought, at, offsets, plain)
-    left = left_out(offsets, at, plain, upstream) + _lost(sight, here, at)
+    left = (0 if (here, at) in sight.unwritten else _left_out(sight, here, at)) + _lost(sight, here, at)
     result = result if at == committed.offset else Translated(result.offset, Place.LOST)
     return _placed(sight, group, replace(found, ahead=_ahead(sight, here, committed.offset)), result, left)
+
+
+def _left_out(sight: HomewardSight, here: TopicPartition, at: int) -> int:
+    """How many offsets at most a group skips there, as `left_out` tells."""
+    plain, offsets, brought = _on(sight, here, at), sight.local.maps.get(here), _copied(sight, here, with_lost=True)
+    upstream = None if brought is None else upstream_of(brought, at, offsets, plain)
+    return left_out(offsets, at, plain, upstream)
+
+
+def before_the_first(sight: HomewardSight) -> tuple[Divergent, ...]:
+    """Where groups stand before the first record that the flow there has copied, and would skip what lies between.
+
+    No map tells markers, such as that of a fence behind the last copy, from what the flow has not copied. Pure.
+    """
+    found = set[Divergent]()
+    for own in sight.offsets.values():
+        for here, committed in own.items():
+            at = min(committed.offset, sight.lost.get(here, committed.offset))
+            plain, offsets = _on(sight, here, at), sight.local.maps.get(here)
+            first = None if offsets is None else offsets.first()
+            is_first = isinstance(plain, Translated) and plain.place is Place.FIRST
+            if first is not None and is_first and _left_out(sight, here, at):
+                found.add(Divergent(here, at, first.source))
+    return tuple(sorted(found))
 
 
 def _ahead(sight: HomewardSight, here: TopicPartition, committed: int) -> int:
