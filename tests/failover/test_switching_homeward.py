@@ -314,6 +314,29 @@ def test_what_others_wrote_to_a_copy_on_the_cluster_that_came_back_is_put_aside(
 
 
 @pytest.mark.long
+def test_a_group_that_stands_at_the_marker_of_a_takeover_skips_nothing_on_its_way_home(topic, tmp_path):
+    name = topic("marker")
+    group = f"{name}-g"
+    with pair(name, tmp_path, f"b->{name}") as home:
+        with Running(home.file, log=tmp_path / "first.log") as mirror:
+            write(home.a, name, marked("old", 10))
+            until(lambda: mirrored(home.b, home.copy) == marked("old", 10), "copied")
+            commit(home.a, group, name, {0: 10})
+            mirror.kill_all()
+        home.leave("failover", "--force")
+        with Running(home.file, log=tmp_path / "second.log") as mirror:
+            write(home.b, home.copy, marked("home", 5))
+            brought(home, *marked("home", 5))
+            assert [one.offset for one in read(home.b, home.copy)[0]][9:11] == [9, 11], "the marker of its fence"
+            report = home.go_back()
+            place = place_in(report, group, name)
+            assert (place["committed"], place["skipped"], place["exact"]) == (10, 0, True)
+            assert (report["offsets_skipped"], report["troubles"]) == (0, [])
+            assert home.next_on_a(group) == marked("home", 1)[0]
+            mirror.stop_in_time()
+
+
+@pytest.mark.long
 def test_a_flow_whose_copies_are_denied_goes_on_when_they_are_allowed_again(guarded, topic, tmp_path):
     a, b = guarded
     name, alias = topic("denied"), "w"
