@@ -28,6 +28,18 @@ def test_the_pause_doubles_up_to_a_minute():
     assert pauses(9) == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
+def test_the_pause_stays_where_each_try_comes_nearer():
+    resting, now = Resting(), 0.0
+    for _ in range(20):
+        resting.rest(ONE, "its log is read", now, at_least=2.0, nearer=True)
+        assert resting.take_due(now + 1.5) == ()
+        now += 2.0
+        assert resting.take_due(now) == (ONE,)
+    assert resting.failures(ONE) == 0
+    resting.rest(ONE, "no", now)
+    assert resting.take_due(now + 1.0) == (ONE,), "that is its first failure"
+
+
 def test_a_partition_that_did_well_for_long_begins_with_a_second():
     assert pauses(3, between=FORGIVEN_SECONDS) == [1, 1, 1]
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kafka.protocol.admin import DeleteRecordsRequest
 
 from sparkmirror import batches
@@ -13,13 +17,15 @@ from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.admin import list_topics
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fencing import fence
+from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.producer_ids import acquire_writer
-from sparkmirror.kafka.tails import Mark, _headers, _Wanted, last_batches, read_headers
+from sparkmirror.kafka.tails import LogCache, Mark, _headers, _Reading, _Wanted, last_batches, read_headers
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.tail import Tail
-from tests.batches.building import Rec
+from sparkmirror.offsets.log_parts import append
+from sparkmirror.offsets.tail import Tail, TailBatch
+from tests.batches.building import CONTROL, TRANSACTIONAL, Rec
 from tests.batches.old_messages import Old
-from tests.kafka.writing import TIMEOUT_MS, batch, new_topic, send, write
+from tests.kafka.writing import NOBODY, TIMEOUT_MS, batch, new_topic, send, write
 
 TIMES_MS = 1_700_000_000_000
 WRITER = Writer(producer_id=900_000, epoch=4)
@@ -93,6 +99,96 @@ def test_a_message_of_before_kafka_0_11_is_a_foreign_batch():
         (13, 13, -1, -1, -1, False),
         (14, 15, WRITER.producer_id, WRITER.epoch, 7, False),
     ]
+
+
+@given(st.lists(st.sampled_from(["ours", "theirs", "nobody's", "our marker", "their marker", "hole", "election"])))
+def test_an_answer_is_told_as_its_batches_would_be_one_by_one(kinds: list[str]):
+    log, ours = _log(kinds), {WRITER.producer_id}
+    index = batches.index(log)
+    expected: list[TailBatch] = []
+    append(expected, _headers(index, 0) if log else [], ours)
+    assert (_headers(index, 0, ours) if log else []) == expected
+    ends = [each.base_offset for each in expected]
+    assert all(_headers(index, 0, ours, end) == expected[: ends.index(end)] for end in ends if log)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["ours", "theirs", "nobody's", "their marker", "hole", "election"])), st.data())
+def test_a_log_that_is_read_in_turns_is_told_as_one_that_is_read_at_once(kinds: list[str], data: st.DataObject):
+    """Each turn begins where it likes, stops where it likes, and the log grows and loses its begin meanwhile."""
+    cache, log = LogCache(), _log(kinds)
+    index = batches.index(log)
+    ends = [int(last) + 1 for last in index.last_offset] if log else [0]
+    fetched = start = end = 0
+    for _ in range(data.draw(st.integers(1, 6), label="turns")):
+        cache.begin({WRITER.producer_id})
+        end = data.draw(st.sampled_from([each for each in ends if each >= end]), label="end")
+        start = data.draw(st.integers(start, end), label="start")
+        reading = _reading(cache, start, end, data.draw(st.integers(start, end), label="from"))
+        for _ in range(data.draw(st.integers(0, 9), label="answers")):
+            if reading.open:
+                number = data.draw(st.integers(1, 3), label="batches")
+                fetched += _answer(reading, index, log, end, number)
+        cache.keep(reading)
+        if not reading.open:
+            assert reading.tail() == _at_once(index, start, end, reading)
+    most = 3 * (len(index) if log else 0)
+    assert fetched <= most, "each batch, and at most two that were known behind it"
+
+
+def _log(kinds: list[str]) -> bytes:
+    """Batches of these kinds, of two records each."""
+    built, offset, leader_epoch = list[bytes](), 0, 3
+    theirs = Writer(producer_id=WRITER.producer_id + 1, epoch=0)
+    for kind in kinds:
+        offset, leader_epoch = offset + 3 * (kind == "hole"), leader_epoch + (kind == "election")
+        writer = {"ours": WRITER, "our marker": WRITER, "nobody's": NOBODY}.get(kind, theirs)
+        bits = CONTROL | TRANSACTIONAL if "marker" in kind else 0
+        if kind not in ("hole", "election"):
+            more = {"base_offset": offset, "bits": bits, "leader_epoch": leader_epoch}
+            built.append(batch(writer, -1 if bits else offset, 2, size=2, **more))
+            offset += 2
+    return b"".join(built)
+
+
+def _reading(cache: LogCache, start: int, end: int, offset: int) -> _Reading:
+    partition, topic_id = TopicPartition("t", 0), UUID(int=1)
+    return _Reading(
+        partition=partition,
+        leader=Leader(1, 1),
+        topic_id=topic_id,
+        start=start,
+        high_watermark=end,
+        since=offset,
+        offset=offset,
+        parts=cache.parts(partition, topic_id, 1),
+        own=cache.own,
+    )
+
+
+def _answer(reading: _Reading, index: batches.Indexed, log: bytes, end: int, number: int) -> int:
+    """Gives a reading that many of the batches that come next; as many are counted as were given."""
+    behind = [
+        at
+        for at, (last, base) in enumerate(zip(index.last_offset, index.base_offset, strict=True))
+        if last >= reading.offset and base < end
+    ][:number]
+    if not behind:
+        reading.high_watermark = reading.offset
+        return 0
+    stop = int(index.start[behind[-1]] + index.size[behind[-1]])
+    reading.take(SimpleNamespace(error_code=0, records=log[int(index.start[behind[0]]) : stop]))
+    return len(behind)
+
+
+def _at_once(index: batches.Indexed, start: int, end: int, seen: _Reading) -> Tail:
+    """The same log from where the reading has it on."""
+    found: list[TailBatch] = []
+    headers = _headers(index, 0) if len(index) else []
+    behind = [each for each in headers if each.last_offset >= max(start, seen.since) and each.base_offset < end]
+    append(found, behind, seen.own)
+    cut = [found[0]._replace(base_offset=seen.found[0].base_offset), *found[1:]] if found else []
+    return Tail(start=start, high_watermark=max(end, seen.offset), batches=tuple(cut), since=seen.since)
 
 
 # ------------------------------------------------------------------------------------------------------------ real logs

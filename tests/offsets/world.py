@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from sparkmirror.events import Kind
 from sparkmirror.model import (
     NO_OFFSET,
     NO_RECORD,
@@ -23,6 +24,7 @@ from sparkmirror.model import (
 from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.came_after import came_after
 from sparkmirror.offsets.condensing import condense
+from sparkmirror.offsets.log_parts import append
 from sparkmirror.offsets.records import Progress, SourceEpoch, part_of
 from sparkmirror.offsets.segments import SEQUENCES, Bounded, Opening, Segments, Targets, segments_of, targets_of
 from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
@@ -417,10 +419,11 @@ class World:
         return came_after(self.state.map_of(PLACE), progress, self.ids, at, at, anew=decision.anew)
 
     def decided(self) -> tuple[Decision, Tail]:
-        """Decides, reading headers as often as it is asked to."""
+        """Decides, reading headers as often as it is asked to; the same where others' batches are told as one."""
         tail = self._tail(self.end - 2)
         for _ in range(64):
             decision = decide(self.observed(tail))
+            assert _but_for_words(decide(self.observed(self._as_cached(tail)))) == _but_for_words(decision)
             if not isinstance(decision, ReadFrom):
                 break
             assert self.start <= decision.offset < tail.since, "nothing new would be read"
@@ -475,11 +478,24 @@ class World:
             log=None if asked == UNKNOWN.leader_epoch else self.leaders_answer(asked),
         )
 
+    def _as_cached(self, tail: Tail) -> Tail:
+        """The same, as a driver keeps it that reads a log in turns."""
+        joined: list[TailBatch] = []
+        append(joined, tail.batches, {*self.ids, *(writer.producer_id for writer in self.state.writers())})
+        return replace(tail, batches=tuple(joined))
+
     def _tail(self, offset: int) -> Tail:
         offset = max(offset, self.start)
         headers = tuple(e.header for e in self.log if e.header.last_offset >= offset and not e.cleaned)
         since = min([offset, *(header.base_offset for header in headers)])
         return Tail(start=self.start, high_watermark=self.end, batches=headers, since=max(since, self.start))
+
+
+def _but_for_words(decision: Decision) -> tuple[Decision, Kind | None]:
+    """Where the log was torn is told by batches, and may be told to be further back where these are told as one."""
+    event = None if isinstance(decision, ReadFrom | Stuck) else decision.event
+    told = decision if isinstance(decision, ReadFrom | Stuck) else replace(decision, event=None)
+    return told, None if event is None else event.kind
 
 
 def _named(writer: Writer) -> tuple[int, int]:

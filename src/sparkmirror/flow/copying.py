@@ -442,6 +442,7 @@ class Copying:
         *,
         settled: Resumed | None = None,
         at_least: float = 0.0,
+        nearer: bool = False,
     ) -> None:
         if kind in ANEW:
             self._changed.add(partition)
@@ -449,7 +450,9 @@ class Copying:
         changed = kind is Kind.TARGET_CHANGED
         if kind is Kind.RELAYED or (changed and self._desk.once):
             settled = None  # so that a copy for once goes on too
-        if self._resting.rest(partition, error, now, settled=settled, at_least=at_least, changed=changed):
+        if self._resting.rest(
+            partition, error, now, settled=settled, at_least=at_least, changed=changed, nearer=nearer
+        ):
             return  # told as an event
         self._note(stands(partition, error))
         progress = self._opened.store.state.progress.get(partition)
@@ -516,7 +519,8 @@ class Copying:
         for partition, (event, seconds) in planned.waiting.items():
             self._telling.tell(partition, [event], event.text)
             where = None if partition in planned.to_take_over else (settled or {}).get(partition)
-            self._rest(partition, event.text, time.monotonic(), event.kind, settled=where, at_least=seconds)
+            nearer, now = partition in planned.nearer, time.monotonic()
+            self._rest(partition, event.text, now, event.kind, settled=where, at_least=seconds, nearer=nearer)
         for partition, event in planned.events:
             self._telling.tell(partition, [event])
         self._tell_what_was_left({here for here, _ in pairs})

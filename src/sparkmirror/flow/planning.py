@@ -53,12 +53,14 @@ class Planned:
         events: what is to be told of some of them.
         waiting: why others do not begin now, and for how many seconds at least.
         to_take_over: those of them that may not go on from where they settled.
+        nearer: those of them that come nearer with each try.
     """
 
     plans: tuple[PartitionPlan, ...]
     events: tuple[tuple[TopicPartition, Event], ...]
     waiting: Mapping[TopicPartition, tuple[Event, float]]
     to_take_over: frozenset[TopicPartition] = frozenset()
+    nearer: frozenset[TopicPartition] = frozenset()
 
 
 def on_replaced_ids(settled: Mapping[TopicPartition, Resumed], writers: Sequence[Writer]) -> frozenset[TopicPartition]:
@@ -149,8 +151,8 @@ class Planning:
             once=self._once,
         )
         waiting = {
-            here: (Event(kind=Kind.STOPPED, text=reason), seconds)
-            for here, (reason, seconds) in resumption.waiting.items()
+            here: (Event(kind=Kind.STOPPED, text=each.reason), each.seconds)
+            for here, each in resumption.waiting.items()
         }
         waiting |= {here: (event, 0.0) for here, event in refused.items()}
         to_take_over = self._raise_epochs(starts, settled)
@@ -169,11 +171,13 @@ class Planning:
         self._opened.store.write([Happened(partition=here, event=event) for here, event in events])
         self._record_firsts(starts, plans)
         self._obey(orders, starts, plans, resumption.resumed.keys() - settled.keys(), passed)
+        self.resuming.planned(plans)
         return Planned(
             plans=self._with_begins(self._with_inherited(plans)),
             events=events,
             waiting=waiting,
             to_take_over=to_take_over,
+            nearer=frozenset(here for here, each in resumption.waiting.items() if each.goes_on),
         )
 
     def change_ids(self, plans: Mapping[TopicPartition, PartitionPlan]) -> dict[TopicPartition, PartitionPlan]:

@@ -1,7 +1,7 @@
 """Partitions that stand still: when each is tried again, and from where. Pure, but for the clock that is passed in.
 
 The pause doubles with each failure from one second to a minute, and starts over when a partition has done well for
-five minutes.
+five minutes. It stays as it is where each try comes nearer.
 
 Invariant: a partition goes on by itself only from a settled stop, where nothing was unacknowledged; any other must be
 taken over.
@@ -49,6 +49,7 @@ class Resting:
         settled: Resumed | None = None,
         at_least: float = FIRST_SECONDS,
         changed: bool = False,
+        nearer: bool = False,
     ) -> bool:
         """Lets a partition rest after ``error``.
 
@@ -59,13 +60,15 @@ class Resting:
             settled: where it goes on if nothing was unacknowledged; None if it must be taken over.
             at_least: seconds until it is tried again, whatever came before.
             changed: whether it stopped since its target topic was changed.
+            nearer: whether it comes nearer with each try: that is no failure.
 
         Returns:
             whether it only waits to be planned again: an error is only what comes back.
         """
         before = self._failures.get(partition)
-        count = before.count + 1 if before is not None and now - before.at < FORGIVEN_SECONDS else 1
-        pause = max(at_least, min(FIRST_SECONDS * 2 ** min(count - 1, 10), LONGEST_SECONDS))
+        known = before.count if before is not None and now - before.at < FORGIVEN_SECONDS else 0
+        count = known if nearer else known + 1
+        pause = at_least if nearer else max(at_least, min(FIRST_SECONDS * 2 ** min(count - 1, 10), LONGEST_SECONDS))
         passing = changed and count <= PLANNED_AGAIN
         self._failures[partition] = _Failure(error, count, now, now + pause, now + at_least, settled, passing)
         self._resting.add(partition)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from sparkmirror.config import FlowConfig
+from sparkmirror.copy.plan import PartitionPlan
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import patience_ms
@@ -51,6 +52,10 @@ class Resuming:
     def hand_out(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions go to a lane."""
         self._handed_out.update(partitions)
+
+    def planned(self, plans: Iterable[PartitionPlan]) -> None:
+        """Partitions have plans, by which lanes may write."""
+        self._takeover.planned(plans)
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
         """The lane that had the partitions is lost, and may still live."""

@@ -6,18 +6,21 @@ Invariants: the map is read after the fence, since a lane that lived until then 
 handed out before its fence holds, or, where the producer id cannot be fenced any more, before the lanes that had it
 have surely ended and the log has stood still meanwhile. A position that lies before the one on record, since the target
 lost something, is put on record with the event before what was lost leaves it: the next driver may be another one, and
-finds nothing lost any more.
+finds nothing lost any more. A partition that waits after this run has fenced it is fenced again only where that is not
+the last that its log has of the flow, or leaders may forget it soon: each fence leaves a record in the target, and uses
+up an epoch. A long log is read in turns of `TURN_MS`, since the other partitions of the flow wait meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+import time
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparkmirror.config import FlowConfig
-from sparkmirror.copy.plan import group_of
+from sparkmirror.copy.plan import PartitionPlan, group_of
 from sparkmirror.duties.copied_records import NEAR, CopiedRecords, Copy, Held, HeldRecords
 from sparkmirror.errors import BrokerError, FencedError, LinkError, SparkmirrorError
 from sparkmirror.events import Event
@@ -30,7 +33,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends, meeting_points, newest_epochs
 from sparkmirror.kafka.reading import CORRUPT_MESSAGE
 from sparkmirror.kafka.rounds import Results
-from sparkmirror.kafka.tails import OFFSET_NOT_AVAILABLE, Mark, last_batches, read_headers
+from sparkmirror.kafka.tails import OFFSET_NOT_AVAILABLE, LogCache, Mark, last_batches, read_headers
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
@@ -49,7 +52,7 @@ from sparkmirror.offsets.takeover import (
     last_before,
     not_on_record,
 )
-from sparkmirror.offsets.writers import Unfenceable
+from sparkmirror.offsets.writers import Unfenceable, WayToFence
 
 HELD = 1_000
 """So many records behind the one on record are held against the source at most, and the last one."""
@@ -57,14 +60,39 @@ HELD = 1_000
 LEASE_SECONDS = 9.0
 """A lane sends nothing when its last sign of life is older, whatever happened to it; one second is for the clocks."""
 
+TURN_MS, BETWEEN_TURNS_SECONDS = 4_000, 2.0
+"""For reading logs back in one takeover, and until the next one: the driver looks after all else then."""
+
 Pairs = Sequence[tuple[TopicPartition, TopicPartition]]
 
 
 class Waiting(NamedTuple):
-    """Why a partition cannot be handed out now, and how many seconds it waits at least."""
+    """Why a partition cannot be handed out now, and how many seconds it waits at least.
+
+    ``goes_on``: whether each try comes nearer, so that the pause need not grow.
+    """
 
     reason: str
     seconds: float = 1.0
+    goes_on: bool = False
+
+
+READ_IN_TURNS = Waiting(
+    "the log of its target is read back for what the flow has written there, some seconds at a time: it goes on by "
+    "itself",
+    BETWEEN_TURNS_SECONDS,
+    goes_on=True,
+)
+FENCED_AGAIN = Waiting("the flow has written to its target behind the fence: it is fenced again")
+
+
+class _Fence(NamedTuple):
+    """What this run has left in a target partition, which was read back, and when, in seconds."""
+
+    there: TopicPartition
+    target_id: str
+    mark: Mark
+    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +154,8 @@ class Takeover:
         self._config = config
         self._sole_writer = not opened.tells_writers
         self._still: dict[TopicPartition, int] = {}
+        self._fences: dict[TopicPartition, _Fence] = {}
+        self._cache = LogCache()
 
     def take_over(self, pairs: Pairs, target_ids: Mapping[str, str]) -> Resumption:
         """Takes ``pairs`` over. A partition of which the target has nothing gets no position: the start decides.
@@ -139,12 +169,19 @@ class Takeover:
             BrokerError: the target refuses.
             LinkError: it does not answer.
         """
-        taking = self._fence(pairs)
+        began = time.monotonic()
+        kept = self._kept_fences(pairs, target_ids, began)
+        taking = self._fence([pair for pair in pairs if pair[0] not in kept])
+        for here, fence in kept.items():
+            taking.take(here, fence.there, self._fenced(here, fence))
         if taking.changed_ids:
             self._opened.raise_generation()
         self._store.follow()
+        self._cache.begin({*self._writers.ids, *(one.producer_id for one in self._store.state.writers())})
         there = {here: place for here, place in pairs if here in taking.writers}
-        tails = self._read(taking, there)
+        tails = self._read(taking, there, kept)
+        self._keep_fences(kept, tails, there, taking, target_ids, began)
+        self._cache.limit(TURN_MS)
         logs = self._leader_epochs(taking, there, target_ids)
         inherited = self._inherited_epochs(taking, there, target_ids)
         resumed: dict[TopicPartition, Resumed] = {}
@@ -188,6 +225,51 @@ class Takeover:
         written = taken_over(self._store.state, self._opened.run, resumed, known, lacks=self._store.lacks)
         self._store.write_by_partition(written.records, written.tombstones)
         return Resumption(resumed=resumed, waiting=taking.waiting)
+
+    def planned(self, plans: Iterable[PartitionPlan]) -> None:
+        """Lanes may write from now on: no fence of these partitions holds for another takeover."""
+        for plan in plans:
+            self._fences.pop(plan.source, None)
+            self._cache.forget(plan.target)
+
+    def _kept_fences(self, pairs: Pairs, target_ids: Mapping[str, str], now: float) -> dict[TopicPartition, _Fence]:
+        """The fences of this run behind which no lane of it has written, and that leaders surely remember."""
+        most = self._opened.facts.guarded_ms / 2_000
+        return {
+            here: fence
+            for here, there in pairs
+            if (fence := self._fences.get(here)) is not None
+            and (fence.there, fence.target_id) == (there, target_ids.get(there.topic, ""))
+            and now - fence.at < most
+            and self._writers.way_to_fence(group_of(here, GROUPS)) is WayToFence.RAISE
+            and self._writers.newest[group_of(here, GROUPS)].producer_id == fence.mark.producer_id
+        }
+
+    def _fenced(self, here: TopicPartition, fence: _Fence) -> Fenced:
+        """What a fence is worth that was made before: nobody has written here with the epochs since."""
+        writer = self._writers.newest[group_of(here, GROUPS)]
+        return Fenced(writer=writer, marks=Results(found={fence.there: fence.mark}, failed={}))
+
+    def _keep_fences(
+        self,
+        kept: Mapping[TopicPartition, _Fence],
+        tails: Mapping[TopicPartition, Tail],
+        there: Mapping[TopicPartition, TopicPartition],
+        taking: _Taking,
+        target_ids: Mapping[str, str],
+        now: float,
+    ) -> None:
+        """Keeps fences that were read back as the last that logs have of the flow; without one a partition waits."""
+        for here, tail in tails.items():
+            place, mark = there[here], taking.marks[there[here]]
+            last = tail.last_of(self._cache.own)
+            if last is not None and last.control and (last.producer_id, last.epoch) == (mark.producer_id, mark.epoch):
+                fence = _Fence(place, target_ids.get(place.topic, ""), mark, now)
+                self._fences[here] = kept.get(here, fence)
+                continue
+            self._fences.pop(here, None)
+            if here in kept:
+                taking.waiting[here] = FENCED_AGAIN
 
     def _hold_against_the_source(
         self,
@@ -326,9 +408,20 @@ class Takeover:
             return SparkmirrorError(f"the coordinator changes the producer id of group {group} each time it is asked")
         return outcome
 
-    def _read(self, taking: _Taking, there: Mapping[TopicPartition, TopicPartition]) -> dict[TopicPartition, Tail]:
+    def _read(
+        self,
+        taking: _Taking,
+        there: Mapping[TopicPartition, TopicPartition],
+        kept: Mapping[TopicPartition, _Fence],
+    ) -> dict[TopicPartition, Tail]:
+        """The ends of the logs; a leader that does not show a fence that was there before has another log now."""
         wanted = [there[here] for here in taking.writers]
-        found = last_batches(self._target, wanted, patience_ms(self._config, len(wanted)), fenced=taking.marks)
+        patience = patience_ms(self._config, len(wanted))
+        found = last_batches(self._target, wanted, patience, fenced=taking.marks, cache=self._cache)
+        for here, fence in kept.items():
+            failure = found.failed.get(fence.there)
+            if failure is not None and _is(failure, self._target, OFFSET_NOT_AVAILABLE):
+                self._fences.pop(here, None)
         return self._taken(found, taking, there)
 
     def _leader_epochs(
@@ -373,7 +466,8 @@ class Takeover:
     ) -> dict[TopicPartition, Tail]:
         if not offsets:
             return {}
-        found = read_headers(self._target, offsets, self._config.admin_timeout_ms, fenced=taking.marks)
+        timeout_ms = self._config.admin_timeout_ms
+        found = read_headers(self._target, offsets, timeout_ms, fenced=taking.marks, cache=self._cache)
         return self._taken(found, taking, {here: place for here, place in there.items() if place in offsets})
 
     def _taken(
@@ -384,7 +478,8 @@ class Takeover:
     ) -> dict[TopicPartition, Tail]:
         for here, place in there.items():
             if place in found.failed:
-                taking.waiting[here] = Waiting(str(found.failed[place]))
+                goes_on = place in self._cache.unfinished
+                taking.waiting[here] = READ_IN_TURNS if goes_on else Waiting(str(found.failed[place]))
         return {here: found.found[place] for here, place in there.items() if place in found.found}
 
     def _observed(

@@ -10,6 +10,7 @@ Invariants:
     - A partition that was fenced is told only with the fence's control record in it. Leaders may change in between: one
       that does not show the record is asked again until the deadline.
     - Batches of any age and of any writer are indexed; nothing is opened.
+    - A `LogCache` keeps what was read below the high watermark of one leader epoch of one topic, no longer.
 
 References: FetchRequest (KIP-74: a batch larger than the limit comes whole only for the first partition of an answer),
 ``kafka.server.ReplicaManager.readFromLog``.
@@ -17,11 +18,16 @@ References: FetchRequest (KIP-74: a batch larger than the limit comes whole only
 
 from __future__ import annotations
 
+import math
+import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from sparkmirror import batches
 from sparkmirror.batches import layout
@@ -34,7 +40,11 @@ from sparkmirror.kafka.fetching import Part, one_off_request, parts_of
 from sparkmirror.kafka.leaders import Leader, OffsetSpec, ask_leaders
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
 from sparkmirror.model import UNKNOWN, TopicPartition
-from sparkmirror.offsets.tail import Tail, TailBatch
+from sparkmirror.offsets.log_parts import LogPart, append, end_of_gap, from_offset, part_at, with_part
+from sparkmirror.offsets.tail import NO_PRODUCER, NO_SEQUENCE, Tail, TailBatch
+
+Longs: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 CORRUPT_MESSAGE = 2
 REQUEST_TIMED_OUT = 7
@@ -62,11 +72,91 @@ class Mark(NamedTuple):
     floor: int
 
 
+@dataclass(slots=True)
+class _CachedLog:
+    """What was read of a log: the topic and leader epoch that it is of, its parts, and how many bytes were fetched.
+
+    ``lasts``: whether a later turn can tell that its log is the same one.
+    """
+
+    topic_id: uuid.UUID | None
+    leader_epoch: int
+    lasts: bool
+    parts: tuple[LogPart, ...] = ()
+    size: int = 0
+
+
+class LogCache:
+    """What has been read of logs, so that a further reading fetches only the rest; for one thread.
+
+    A log may be so long that it is not read in one turn, while others wait. Then its partition fails with
+    REQUEST_TIMED_OUT, is among `unfinished`, and the next turn goes on where this one has stopped. That needs topic ids
+    and leader epochs: without them nothing tells that the next turn reads the same log, so it is read in one.
+
+    Attributes:
+        own: the producers whose batches are told one by one.
+        unfinished: partitions that were not read to the end in this turn.
+    """
+
+    def __init__(self) -> None:
+        self.own: frozenset[int] = frozenset()
+        self.unfinished: set[TopicPartition] = set()
+        self._logs: dict[TopicPartition, _CachedLog] = {}
+        self._ends = math.inf
+
+    def begin(self, own: Collection[int]) -> None:
+        """Begins a turn, for which logs are read until the deadline of each reading."""
+        if not self.own.issuperset(own):
+            self._logs.clear()  # batches of these have been told as others'
+        self._logs = {partition: known for partition, known in self._logs.items() if known.lasts}
+        self.own = frozenset(own)
+        self.unfinished.clear()
+        self._ends = math.inf
+
+    def limit(self, turn_ms: int) -> None:
+        """Ends the turn after ``turn_ms`` milliseconds; each reading fetches once at least."""
+        self._ends = time.monotonic() + turn_ms / 1000
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn has had its time."""
+        return time.monotonic() >= self._ends
+
+    def parts(self, partition: TopicPartition, topic_id: uuid.UUID | None, leader_epoch: int) -> tuple[LogPart, ...]:
+        """What was read of a log, if it still is that of this topic and leader epoch."""
+        known = self._logs.get(partition)
+        if known is not None and (known.topic_id, known.leader_epoch) != (topic_id, leader_epoch):
+            del self._logs[partition]
+            return ()
+        return () if known is None else known.parts
+
+    def keep(self, reading: _Reading) -> None:
+        """Keeps what was read of a log; nothing of one that has changed meanwhile."""
+        if reading.failure is not None and reading.failure.code == OFFSET_NOT_AVAILABLE:
+            self.forget(reading.partition)
+            return
+        fresh = _CachedLog(reading.topic_id, reading.leader.epoch, reading.lasts)
+        known = self._logs.setdefault(reading.partition, fresh)
+        known.size += reading.size
+        if reading.offset > reading.since:
+            known.parts = with_part(known.parts, LogPart(reading.since, reading.offset, tuple(reading.found)))
+
+    def size(self, partition: TopicPartition) -> int:
+        """How many bytes were fetched of its log for what is kept."""
+        known = self._logs.get(partition)
+        return 0 if known is None else known.size
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Keeps nothing of its log."""
+        self._logs.pop(partition, None)
+
+
 def last_batches(
     cluster: Cluster,
     partitions: Sequence[TopicPartition],
     timeout_ms: int,
     fenced: Mapping[TopicPartition, Mark] | None = None,
+    cache: LogCache | None = None,
 ) -> Results[TopicPartition, Tail]:
     """The last batches of logs: the one that holds the offset before the last, and what follows it.
 
@@ -76,10 +166,11 @@ def last_batches(
         timeout_ms: milliseconds until partitions without an answer count as failed.
         fenced: what a fence left in them. Then the batches begin before the fence, and those of others that have come
             since are told too.
+        cache: what was read of them before.
     """
     marks = fenced or {}
     wanted = {partition: _Wanted(offset=None, mark=marks.get(partition)) for partition in partitions}
-    return _read(cluster, wanted, timeout_ms)
+    return _read(cluster, wanted, timeout_ms, cache)
 
 
 def read_headers(
@@ -87,6 +178,7 @@ def read_headers(
     offsets: Mapping[TopicPartition, int],
     timeout_ms: int,
     fenced: Mapping[TopicPartition, Mark] | None = None,
+    cache: LogCache | None = None,
 ) -> Results[TopicPartition, Tail]:
     """All batches from an offset, or from the log's start if that lies above it, to the high watermark.
 
@@ -95,10 +187,11 @@ def read_headers(
         offsets: from where on.
         timeout_ms: milliseconds until partitions without an answer count as failed.
         fenced: what a fence left in them; it must be among the batches.
+        cache: what was read of them before.
     """
     marks = fenced or {}
     wanted = {partition: _Wanted(offset=offset, mark=marks.get(partition)) for partition, offset in offsets.items()}
-    return _read(cluster, wanted, timeout_ms)
+    return _read(cluster, wanted, timeout_ms, cache)
 
 
 class _Wanted(NamedTuple):
@@ -125,18 +218,27 @@ class _Wanted(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Reading:
-    """One partition while it is read: up to where, and what was found so far."""
+    """One partition while it is read: up to where, and what was found so far.
+
+    ``parts`` of the log were read before, ``size`` bytes were fetched now, and ``own`` is that of the cache.
+    """
 
     partition: TopicPartition
     leader: Leader
-    topic_id: uuid.UUID
+    topic_id: uuid.UUID | None
     start: int
     high_watermark: int
     since: int
     offset: int
+    parts: tuple[LogPart, ...] = ()
+    own: Collection[int] | None = None
     limit: int = LEAST_BYTES
+    size: int = 0
     found: list[TailBatch] = field(default_factory=list)
     failure: Answer[TopicPartition, Tail] | None = None
+
+    def __post_init__(self) -> None:
+        self._pass_parts()
 
     @property
     def open(self) -> bool:
@@ -144,12 +246,17 @@ class _Reading:
         return self.failure is None and self.offset < self.high_watermark
 
     @property
+    def lasts(self) -> bool:
+        """Whether a later reading can tell that its log is the same one."""
+        return self.topic_id is not None and self.topic_id.int != 0 and self.leader.epoch >= 0
+
+    @property
     def part(self) -> Part:
         """What is asked next."""
         return Part(self.partition, self.topic_id, self.leader.epoch, self.offset, self.limit)
 
-    def fail(self, code: int, message: str = "", link: LinkError | None = None) -> None:
-        self.failure = Answer(key=self.partition, code=code, message=message, link=link)
+    def fail(self, code: int, message: str = "", link: LinkError | None = None, *, final: bool = False) -> None:
+        self.failure = Answer(key=self.partition, code=code, message=message, link=link, final=final)
 
     def take(self, part: Any) -> None:
         """Takes what an answer says of the partition; nothing when others filled the answer."""
@@ -159,17 +266,29 @@ class _Reading:
         elif part.error_code != 0:
             self.fail(part.error_code)
         else:
+            self.size += len(part.records or b"")
             index = batches.index(part.records or b"")
             if len(index):
-                self._add(_headers(index, self.offset))
+                self._add(index)
             if index.error is not None:
                 self.fail(CORRUPT_MESSAGE, str(index.error))
 
-    def _add(self, headers: list[TailBatch]) -> None:
-        if not self.found:
-            self.since = min(self.since, headers[0].base_offset)
-        self.found += headers
-        self.offset = headers[-1].last_offset + 1
+    def _add(self, index: batches.Indexed) -> None:
+        end = end_of_gap(self.parts, self.offset, int(index.last_offset[-1]) + 1)
+        fresh = _headers(index, self.offset, self.own, end)
+        if fresh and not self.found:
+            self.since = min(self.since, fresh[0].base_offset)
+        append(self.found, fresh, self.own)
+        self.offset = max([end, *(each.last_offset + 1 for each in fresh[-1:])])
+        self._pass_parts()
+
+    def _pass_parts(self) -> None:
+        """Goes on behind what was read before."""
+        while (known := part_at(self.parts, self.offset)) is not None:
+            if not self.found:
+                self.since = max(self.start, min(self.since, known.since))
+            append(self.found, from_offset(known, self.offset if self.found else self.since), self.own)
+            self.offset = known.until
 
     def tail(self) -> Tail:
         """What was read. Batches that came in meanwhile lie below a later high watermark."""
@@ -177,39 +296,76 @@ class _Reading:
         return Tail(start=self.start, high_watermark=end, batches=tuple(self.found), since=self.since)
 
 
-def _headers(index: batches.Indexed, offset: int) -> list[TailBatch]:
-    """The batches of an answer; one of magic 0 or 1 may not say where it begins, so it is told from ``offset`` on."""
+def _headers(
+    index: batches.Indexed, offset: int, own: Collection[int] | None = None, end: int | None = None
+) -> list[TailBatch]:
+    """The batches of an answer; one of magic 0 or 1 may not say where it begins, so it is told from ``offset`` on.
+
+    Those that begin at ``end`` or behind it are left out, and those of other producers than ``own`` that lie side by
+    side in one leader epoch are told as one.
+    """
+    new = index.magic == 2
+    leader_epochs = np.where(new, index.leader_epoch, UNKNOWN.leader_epoch)
+    base = np.where(new, index.base_offset, np.maximum(index.base_offset, offset))
+    number = len(base) if end is None else int(np.searchsorted(base, end))
+    if number == 0:
+        return []
+    control = new & (index.attributes & layout.CONTROL != 0)
+    joins = _of_others(index, own)
+    joins[1:] &= joins[:-1] & (base[1:] == index.last_offset[:-1] + 1) & (leader_epochs[1:] == leader_epochs[:-1])
+    joins[0] = False
+    begins = _begins(joins[:number], control[:number])
+    ends = np.append(begins[1:], number)
     columns = (
-        index.magic,
-        index.base_offset,
-        index.last_offset,
-        index.producer_id,
-        index.epoch,
-        index.base_sequence,
-        index.count,
-        index.attributes,
-        index.max_timestamp,
-        index.leader_epoch,
+        ends - begins == 1,
+        base[begins],
+        index.last_offset[ends - 1],
+        index.producer_id[begins],
+        index.epoch[begins],
+        index.base_sequence[begins],
+        np.add.reduceat(index.count[:number], begins),
+        control[begins],
+        np.maximum.reduceat(index.max_timestamp[:number], begins),
+        leader_epochs[ends - 1],
     )
     return [
         TailBatch(
-            base_offset=base if magic == 2 else max(base, offset),
+            base_offset=base_offset,
             last_offset=last,
-            producer_id=producer_id,
-            epoch=epoch,
-            sequence=sequence,
+            producer_id=producer_id if alone else NO_PRODUCER,
+            epoch=epoch if alone else NO_PRODUCER,
+            sequence=sequence if alone else NO_SEQUENCE,
             count=count,
-            control=magic == 2 and bool(attributes & layout.CONTROL),
+            control=marker and alone,
             newest_ms=newest_ms,
-            leader_epoch=leader_epoch if magic == 2 else UNKNOWN.leader_epoch,
+            leader_epoch=leader_epoch,
         )
-        for magic, base, last, producer_id, epoch, sequence, count, attributes, newest_ms, leader_epoch in zip(
+        for alone, base_offset, last, producer_id, epoch, sequence, count, marker, newest_ms, leader_epoch in zip(
             *(column.tolist() for column in columns), strict=True
         )
     ]
 
 
-def _read(cluster: Cluster, wanted: Mapping[TopicPartition, _Wanted], timeout_ms: int) -> Results[TopicPartition, Tail]:
+def _of_others(index: batches.Indexed, own: Collection[int] | None) -> Flags:
+    """Of each batch, whether it is of another producer than these; of none where no producers are given."""
+    return np.zeros(len(index), dtype=np.bool_) if own is None else ~np.isin(index.producer_id, list(own))
+
+
+def _begins(joins: Flags, control: Flags) -> Longs:
+    """Which batches begin what is told as one.
+
+    All but those that join what lies before them; of these no markers behind which no data joins: they may be the last
+    ones of the log.
+    """
+    runs, numbers = np.flatnonzero(~joins), np.arange(len(joins))
+    data = np.maximum.reduceat(np.where(control, -1, numbers), runs)
+    behind = numbers > np.repeat(data, np.diff(np.append(runs, len(joins))))
+    return np.flatnonzero(~joins | behind)
+
+
+def _read(
+    cluster: Cluster, wanted: Mapping[TopicPartition, _Wanted], timeout_ms: int, cache: LogCache | None
+) -> Results[TopicPartition, Tail]:
     def ask(partitions: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, Tail]]:
         try:
             names = sorted({partition.topic for partition in partitions})
@@ -224,10 +380,12 @@ def _read(cluster: Cluster, wanted: Mapping[TopicPartition, _Wanted], timeout_ms
                 yield Answer(key=partition, code=UNKNOWN_TOPIC_OR_PARTITION if leader is None else LEADER_NOT_AVAILABLE)
             else:
                 leaders[partition] = leader
-        readings, failures = _locate(cluster, wanted, known, leaders, deadline)
+        readings, failures = _locate(cluster, wanted, known, leaders, deadline, cache)
         yield from failures
-        cluster.run(_read_all, cluster, readings, deadline)
+        cluster.run(_read_all, cluster, readings, deadline, cache)
         for reading in readings:
+            if cache is not None:
+                cache.keep(reading)
             if reading.failure is not None:
                 yield reading.failure
             elif wanted[reading.partition].missed(reading.found):
@@ -254,6 +412,7 @@ def _locate(
     known: Mapping[str, TopicDescription],
     leaders: Mapping[TopicPartition, Leader],
     deadline: Deadline,
+    cache: LogCache | None,
 ) -> tuple[list[_Reading], list[Answer[TopicPartition, Tail]]]:
     """Asks the leaders for the extent of each log and says from where it is to be read, or why that is not known."""
     failures: list[Answer[TopicPartition, Tail]] = []
@@ -273,37 +432,45 @@ def _locate(
     readings = []
     for partition, start in starts.items():
         begin = wanted[partition].begin(start, ends[partition])
+        leader, topic_id = leaders[partition], known[partition.topic].topic_id
         readings.append(
             _Reading(
                 partition=partition,
-                leader=leaders[partition],
-                topic_id=known[partition.topic].topic_id,
+                leader=leader,
+                topic_id=topic_id,
                 start=start,
                 high_watermark=max(start, ends[partition]),
                 since=begin,
                 offset=begin,
+                parts=() if cache is None else cache.parts(partition, topic_id, leader.epoch),
+                own=None if cache is None else cache.own,
             )
         )
     return readings, failures
 
 
-async def _read_all(cluster: Cluster, readings: Sequence[_Reading], deadline: Deadline) -> None:
+async def _read_all(cluster: Cluster, readings: Sequence[_Reading], deadline: Deadline, cache: LogCache | None) -> None:
     """Reads from all leaders at the same time; what cannot be read has failed then."""
     by_node: dict[int, list[_Reading]] = defaultdict(list)
     for reading in readings:
         by_node[reading.leader.node].append(reading)
     under_way = [
-        cluster.loop.call_soon_with_future(_read_leader, cluster, node, some, deadline)
+        cluster.loop.call_soon_with_future(_read_leader, cluster, node, some, deadline, cache)
         for node, some in by_node.items()
     ]
     for future in under_way:
         await future
 
 
-async def _read_leader(cluster: Cluster, node: int, readings: Sequence[_Reading], deadline: Deadline) -> None:
-    """Fetches until every partition is read to its end. Those that are behind go first, so that each answer helps."""
+async def _read_leader(
+    cluster: Cluster, node: int, readings: Sequence[_Reading], deadline: Deadline, cache: LogCache | None
+) -> None:
+    """Fetches until every partition is read to its end, or a turn is over.
+
+    Those of which the least was fetched go first, so that each answer helps.
+    """
     while pending := [reading for reading in readings if reading.open]:
-        some = pending[:PARTITIONS]
+        some = sorted(pending, key=lambda reading: reading.size)[:PARTITIONS]
         before = [reading.offset for reading in some]
         try:
             request = one_off_request(
@@ -318,10 +485,21 @@ async def _read_leader(cluster: Cluster, node: int, readings: Sequence[_Reading]
                 reading.fail(0, link=failure)
             return
         _take(answer, some)
+        if cache is not None and (cache.is_over or deadline.passed):
+            _pause(readings, cache)
         if deadline.passed or not any(r.offset > offset or not r.open for r, offset in zip(some, before, strict=True)):
             for reading in some:
                 if reading.open:
                     reading.fail(REQUEST_TIMED_OUT if deadline.passed else OFFSET_NOT_AVAILABLE)
+
+
+def _pause(readings: Sequence[_Reading], cache: LogCache) -> None:
+    """Leaves for the next turn what can be gone on with."""
+    for reading in readings:
+        if reading.open and reading.lasts:
+            left = f"offsets {reading.offset} to {reading.high_watermark - 1} of its log are still to be read"
+            reading.fail(REQUEST_TIMED_OUT, left, final=True)
+            cache.unfinished.add(reading.partition)
 
 
 def _take(answer: Any, readings: Sequence[_Reading]) -> None:

@@ -8,6 +8,7 @@ is missing. Offsets without a batch there were removed by the log cleaner or by 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -61,3 +62,7 @@ class Tail:
     def reached(self) -> Reached:
         """How far the log goes, as its last batch tells."""
         return Reached(self.batches[-1].leader_epoch, self.batches[-1].last_offset + 1) if self.batches else UNKNOWN
+
+    def last_of(self, ids: Collection[int]) -> TailBatch | None:
+        """The last batch, or marker, of these producers; None where there is none."""
+        return next((batch for batch in reversed(self.batches) if batch.producer_id in ids), None)
