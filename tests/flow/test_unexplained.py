@@ -14,9 +14,11 @@ from sparkmirror.flow import unexplained
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.tails import LogCache
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.naming import internal_topic
+from sparkmirror.offsets.tail import Tail
 from tests.batches.building import one
 from tests.flow.running import create_topic
 from tests.flow.test_events import delete_topic, records, write
@@ -35,6 +37,23 @@ def test_batches_of_the_flow_are_those_of_its_writers_since_its_first_start_on_r
     wrote = {HERE: [OLDER, ANOTHERS], THERE: [OURS, ANOTHERS]}
     assert unexplained.of_flow(wrote, (7, 8), [OLDER]) == {THERE: OURS}
     assert unexplained.of_flow(wrote, (7, 8), ()) == {HERE: OLDER, THERE: OURS}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "size", "reached"),
+    [(200, 1_000, 800), (200, unexplained.MOST_BYTES // 3, 600), (200, 0, 800), (0, 0, 1)],
+)
+def test_a_log_is_read_four_times_as_far_back_but_not_much_more_than_the_most(offsets: int, size: int, reached: int):
+    assert unexplained.reach(offsets, size) == reached
+
+
+def test_a_log_is_read_back_to_its_begin_or_until_enough_was_read():
+    cache = LogCache()
+    whole = Tail(start=5, high_watermark=50, batches=(), since=5)
+    part = replace(whole, since=40)
+    assert unexplained.further_back({HERE: whole, THERE: part}, cache, ()) == {THERE: 10}
+    assert unexplained.further_back({THERE: replace(part, since=20)}, cache, ()) == {THERE: 5}
+    assert unexplained.further_back({THERE: part}, cache, {THERE}) == {}
 
 
 class Copied(Drivers):
@@ -89,7 +108,9 @@ def test_a_copy_of_which_nothing_is_on_record_stands_still(drivers: Copied, chan
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(
-    ("others", "remembered"), [(300, True), (150, False)], ids=["by its leader", "by its newest batches"]
+    ("others", "remembered"),
+    [(300, True), (150, False), (20_000, False)],
+    ids=["by its leader", "by its newest batches", "further back"],
 )
 def test_a_copy_is_known_behind_which_others_have_written(
     drivers: Copied, cluster_b: LabCluster, monkeypatch: pytest.MonkeyPatch, others: int, remembered: bool

@@ -46,6 +46,7 @@ class Resuming:
         self._target = target
         self._takeover = takeover
         self._handed_out: set[TopicPartition] = set()
+        self._looked: set[TopicPartition] = set()
         self._safe: dict[TopicPartition, float] = {}
         self._haunted_until = time.monotonic() + LEASE_SECONDS if opened.signs.haunted else 0.0
 
@@ -120,7 +121,12 @@ class Resuming:
         unknown = {} if self._opened.lost_runs else {here: there for here, there in pairs if self._is_unknown(here)}
         used = {there: end for there in unknown.values() if (end := ends.found.get(there, 0)) > 0}
         looked = unexplained(
-            self._target, used, self._opened.writers.ids, self._opened.before, patience_ms(self._config, len(used))
+            self._target,
+            used,
+            self._opened.writers.ids,
+            self._opened.before,
+            patience_ms(self._config, len(used)),
+            self._looked,
         )
         copies = (place for place in state.progress if looked.found and place not in unknown)
         of_others = {TopicPartition(remote_topic(self._config, place.topic), place.partition) for place in copies}

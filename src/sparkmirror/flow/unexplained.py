@@ -5,12 +5,14 @@ the producers that they remember, and the newest batches are looked at. Nobody i
 
 Invariant: batches of the flow from before its first start on record are none: its internal topic was deleted since.
 They are known by their epochs, see `FlowRecord.before`. Not found are batches whose producer the leader has forgotten,
-by its retention and the times of their records, and behind which others have written more than `NEWEST` offsets.
+by its retention and the times of their records, and behind which others have written more than is read back: `NEWEST`
+offsets always, and `MOST_BYTES` of each partition once in a run, as far as `BACK_MS` for all of them are enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.kafka.admin import list_topics
@@ -18,17 +20,25 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.producer_states import ask_leaders_for_producers
 from sparkmirror.kafka.rounds import Results
-from sparkmirror.kafka.tails import read_headers
+from sparkmirror.kafka.tails import LogCache, read_headers
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.offsets.tail import TailBatch
+from sparkmirror.offsets.tail import Tail
 from sparkmirror.offsets.writers import came_since
 
 NEWEST = 200
-"""So many of the last offsets of a target partition are looked at."""
+"""So many of the last offsets of a target partition are looked at, each time."""
+
+MOST_BYTES, BACK_MS, FURTHER = 64 << 20, 4_000, 4
+"""So much of each log is read back besides, in so many milliseconds for all of them, each time so many times as far."""
 
 
 def unexplained(
-    target: Cluster, ends: Mapping[TopicPartition, int], ids: Sequence[int], before: Iterable[Writer], timeout_ms: int
+    target: Cluster,
+    ends: Mapping[TopicPartition, int],
+    ids: Sequence[int],
+    before: Sequence[Writer],
+    timeout_ms: int,
+    looked: set[TopicPartition],
 ) -> Results[TopicPartition, Writer]:
     """The target partitions that have batches of the flow since its first start on record, and one writer of each.
 
@@ -38,6 +48,7 @@ def unexplained(
         ids: the flow's producer ids.
         before: as in the flow's record.
         timeout_ms: milliseconds until partitions without an answer count as failed.
+        looked: those of which more than the newest offsets was read before; others are added.
 
     Raises:
         LinkError: no broker tells who leads.
@@ -46,9 +57,40 @@ def unexplained(
         return Results(found={}, failed={})
     found = of_flow(_remembered(target, list(ends), timeout_ms), ids, before)
     left = {there: max(0, end - NEWEST) for there, end in ends.items() if there not in found}
-    tails = read_headers(target, left, timeout_ms)
-    wrote = {there: _wrote(tail.batches) for there, tail in tails.found.items()}
-    return Results(found=found | of_flow(wrote, ids, before), failed=tails.failed)
+    cache = LogCache()
+    cache.begin(ids)
+    tails = read_headers(target, left, timeout_ms, cache=cache)
+    found |= of_flow(_wrote(tails.found), ids, before)
+    until = time.monotonic() + BACK_MS / 1_000
+    wanted = further_back(tails.found, cache, found.keys() | looked)
+    while wanted and (left_ms := round((until - time.monotonic()) * 1_000)) > 0:
+        more = read_headers(target, wanted, left_ms, cache=cache)
+        found |= of_flow(_wrote(more.found), ids, before)
+        wanted = further_back(more.found, cache, found)
+    looked.update(tails.found)
+    return Results(found=found, failed=tails.failed)
+
+
+def further_back(
+    tails: Mapping[TopicPartition, Tail], cache: LogCache, done: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """From which offsets on logs are read next, as far as `MOST_BYTES` are likely to go.
+
+    Args:
+        tails: what was read of them.
+        cache: knows how many bytes that were.
+        done: those that need no further reading.
+    """
+    return {
+        there: max(tail.start, tail.high_watermark - reach(tail.high_watermark - tail.since, size))
+        for there, tail in tails.items()
+        if there not in done and tail.since > tail.start and (size := cache.size(there)) * 2 < MOST_BYTES
+    }
+
+
+def reach(offsets: int, size: int) -> int:
+    """How many of a log's last offsets are read next, where so many were of that many bytes."""
+    return max(1, min(FURTHER * offsets, offsets * MOST_BYTES // max(size, 1)))
 
 
 def of_flow(
@@ -65,8 +107,11 @@ def is_absent(error: BrokerError | LinkError) -> bool:
     return isinstance(error, BrokerError) and error.code == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _wrote(batches: Iterable[TailBatch]) -> list[Writer]:
-    return [Writer(producer_id=one.producer_id, epoch=one.epoch) for one in batches if not one.control]
+def _wrote(tails: Mapping[TopicPartition, Tail]) -> dict[TopicPartition, list[Writer]]:
+    return {
+        there: [Writer(producer_id=one.producer_id, epoch=one.epoch) for one in tail.batches if not one.control]
+        for there, tail in tails.items()
+    }
 
 
 def _remembered(
