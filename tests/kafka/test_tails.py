@@ -19,7 +19,18 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.fencing import fence
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.producer_ids import acquire_writer
-from sparkmirror.kafka.tails import LogCache, Mark, _headers, _Reading, _Wanted, last_batches, read_headers
+from sparkmirror.kafka.rounds import Answer
+from sparkmirror.kafka.tails import (
+    OFFSET_NOT_AVAILABLE,
+    LogCache,
+    Mark,
+    _headers,
+    _pause,
+    _Reading,
+    _Wanted,
+    last_batches,
+    read_headers,
+)
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.log_parts import append
 from sparkmirror.offsets.tail import Tail, TailBatch
@@ -134,6 +145,50 @@ def test_a_log_that_is_read_in_turns_is_told_as_one_that_is_read_at_once(kinds: 
             assert reading.tail() == _at_once(index, start, end, reading)
     most = 3 * (len(index) if log else 0)
     assert fetched <= most, "each batch, and at most two that were known behind it"
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "leader_epoch", "kept"), [(UUID(int=1), 1, True), (UUID(int=0), 1, False), (UUID(int=1), -1, False)]
+)
+def test_a_log_of_which_nothing_tells_that_it_is_the_same_one_is_read_at_once(
+    topic_id: UUID, leader_epoch: int, kept: bool
+):
+    cache, log = LogCache(), _log(["nobody's"] * 3)
+    cache.begin({WRITER.producer_id})
+    reading = _reading(cache, 0, 6, 0)
+    reading.topic_id, reading.leader = topic_id, Leader(1, leader_epoch)
+    _answer(reading, batches.index(log), log, 6, 2)
+    _pause([reading], cache)
+    assert (reading.failure is not None, reading.partition in cache.unfinished) == (kept, kept)
+    cache.keep(reading)
+    assert cache.size(reading.partition) > 0
+    assert [(part.since, part.until) for part in cache.parts(reading.partition, topic_id, leader_epoch)] == (
+        [(0, 4)] if kept else []
+    )
+    assert cache.parts(reading.partition, UUID(int=2), leader_epoch) == (), "another topic"
+
+
+def test_nothing_is_kept_of_a_log_that_has_another_leader_epoch_or_has_changed():
+    cache, log = LogCache(), _log(["nobody's"] * 3)
+    changed: Answer[TopicPartition, Tail] = Answer(key=TopicPartition("t", 0), code=OFFSET_NOT_AVAILABLE)
+    for failure in (None, changed):
+        cache.begin({WRITER.producer_id})
+        reading = _reading(cache, 0, 6, 0)
+        _answer(reading, batches.index(log), log, 6, 2)
+        reading.failure = failure
+        cache.keep(reading)
+        assert len(cache.parts(reading.partition, UUID(int=1), 1)) == (failure is None)
+        assert cache.parts(reading.partition, UUID(int=1), 2) == ()
+        assert cache.parts(reading.partition, UUID(int=1), 1) == (), "that was given up then"
+    cache.keep(_read_to(cache, log, 4))
+    cache.begin({WRITER.producer_id, WRITER.producer_id + 1})
+    assert cache.parts(TopicPartition("t", 0), UUID(int=1), 1) == (), "whose batches were told as others'"
+
+
+def _read_to(cache: LogCache, log: bytes, end: int) -> _Reading:
+    reading = _reading(cache, 0, end, 0)
+    _answer(reading, batches.index(log), log, end, 9)
+    return reading
 
 
 def _log(kinds: list[str]) -> bytes:

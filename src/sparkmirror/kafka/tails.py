@@ -74,14 +74,10 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class _CachedLog:
-    """What was read of a log: the topic and leader epoch that it is of, its parts, and how many bytes were fetched.
-
-    ``lasts``: whether a later turn can tell that its log is the same one.
-    """
+    """What was read of a log: the topic and leader epoch that it is of, its parts, and how many bytes were fetched."""
 
     topic_id: uuid.UUID | None
     leader_epoch: int
-    lasts: bool
     parts: tuple[LogPart, ...] = ()
     size: int = 0
 
@@ -91,7 +87,7 @@ class LogCache:
 
     A log may be so long that it is not read in one turn, while others wait. Then its partition fails with
     REQUEST_TIMED_OUT, is among `unfinished`, and the next turn goes on where this one has stopped. That needs topic ids
-    and leader epochs: without them nothing tells that the next turn reads the same log, so it is read in one.
+    and leader epochs: without them nothing tells that a later reading has the same log, so it is read in one.
 
     Attributes:
         own: the producers whose batches are told one by one.
@@ -108,7 +104,6 @@ class LogCache:
         """Begins a turn, for which logs are read until the deadline of each reading."""
         if not self.own.issuperset(own):
             self._logs.clear()  # batches of these have been told as others'
-        self._logs = {partition: known for partition, known in self._logs.items() if known.lasts}
         self.own = frozenset(own)
         self.unfinished.clear()
         self._ends = math.inf
@@ -135,14 +130,13 @@ class LogCache:
         if reading.failure is not None and reading.failure.code == OFFSET_NOT_AVAILABLE:
             self.forget(reading.partition)
             return
-        fresh = _CachedLog(reading.topic_id, reading.leader.epoch, reading.lasts)
-        known = self._logs.setdefault(reading.partition, fresh)
+        known = self._logs.setdefault(reading.partition, _CachedLog(reading.topic_id, reading.leader.epoch))
         known.size += reading.size
-        if reading.offset > reading.since:
+        if reading.lasts and reading.offset > reading.since:
             known.parts = with_part(known.parts, LogPart(reading.since, reading.offset, tuple(reading.found)))
 
     def size(self, partition: TopicPartition) -> int:
-        """How many bytes were fetched of its log for what is kept."""
+        """How many bytes of its log were fetched."""
         known = self._logs.get(partition)
         return 0 if known is None else known.size
 
