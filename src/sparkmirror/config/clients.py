@@ -98,5 +98,5 @@ def _one(reader: Reader, name: str, options: tuple[str, ...]) -> str | None:
     text = reader.text(name)
     if text is not None and text.lower() not in options:
         entry = reader.entries[name]
-        raise entry.wrong(f"{entry.shown} is not possible", one_of(options))
+        raise entry.wrong(f"{entry.shown_choice(options)} is not possible", one_of(options))
     return text.lower() if text else None

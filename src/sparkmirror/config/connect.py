@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkmirror.config.connectors import Connector, Role, State, pair_up
-from sparkmirror.config.entries import Entry
+from sparkmirror.config.entries import Entry, one_of
 from sparkmirror.config.nodes import Node
 from sparkmirror.config.opened import Opened
 from sparkmirror.config.providers import DECLARATION, conventional, declared
@@ -130,7 +130,8 @@ def _connector(node: Node) -> Connector | None:
     text = node.text("initial_state", "running").lower()
     states = {state.value: state for state in State}
     if text not in states:
-        raise node.wrong(f"{text.upper()!r} is no state", f"possible: {', '.join(states).upper()}", "initial_state")
+        entry, possible = node.entry("initial_state"), [state.upper() for state in states]
+        raise entry.wrong(f"{entry.shown_choice(possible)} is no state", one_of(possible))
     return Connector(
         role=role,
         place=node.path,

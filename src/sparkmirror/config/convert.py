@@ -18,11 +18,12 @@ from itertools import permutations
 from javaproperties import escape, to_comment
 
 from sparkmirror.config.entries import Entry, is_secret
+from sparkmirror.config.key_names import is_like_key, is_like_name
 from sparkmirror.config.keys import ROLES
 from sparkmirror.config.mirror_maker import EVERYWHERE
 from sparkmirror.config.opened import Opened
-from sparkmirror.config.providers import DECLARATION, PACKAGE, replace_references
-from sparkmirror.config.secret import holds_clear, holds_secret, is_key_of_secret, is_odd_mechanism
+from sparkmirror.config.providers import DECLARATION, PACKAGE, Provider, replace_references
+from sparkmirror.config.secret import holds_clear, holds_secret, is_key_of_secret
 from sparkmirror.config.secrets import VARIABLE, Secrets
 from sparkmirror.model import Alias, FlowName
 
@@ -94,10 +95,13 @@ class _Writer:
         entry = self._kept.get(DECLARATION)
         return [name.strip() for name in entry.raw.split(",") if name.strip()] if entry else []
 
+    def _provider(self, name: str) -> Provider | None:
+        found = (one.providers.by_name[name] for one in self._opened if name in one.providers.by_name)
+        return next(found, None)
+
     def _owner(self, name: str) -> object:
         """What a provider's values come from."""
-        found = (one.providers.by_name[name] for one in self._opened if name in one.providers.by_name)
-        return next((getattr(provider.lookup, "__self__", None) for provider in found), None)
+        return getattr(getattr(self._provider(name), "lookup", None), "__self__", None)
 
     def _free(self, name: str) -> str:
         """A name for a provider of our own; one that the source declares may be limited to other paths."""
@@ -172,8 +176,9 @@ class _Writer:
                 yield _line(f"{name}.emit.heartbeats.enabled", "false")
 
     def _pair(self, prefix: str, key: str, entry: Entry) -> Iterator[str]:
-        odd = is_odd_mechanism(key, entry.raw)
-        value = self._safe(prefix + key, is_secret(key) or holds_secret(entry.raw) or odd, entry)
+        if not is_like_key(prefix + key):
+            return  # it is told among the keys without effect, and may be a secret itself
+        value = self._safe(prefix + key, is_secret(key) or holds_secret(entry.raw) or entry.odd, entry)
         if entry.key != prefix + key:
             yield to_comment(f" {entry.file}: {entry.key}")
         yield _line(prefix + key, value)
@@ -183,7 +188,7 @@ class _Writer:
         if key.endswith("sasl.jaas.config"):
             clear = holds_clear(entry.raw) or _CLEAR.search(entry.raw) is not None
         else:
-            clear = holds_secret(entry.raw) or is_odd_mechanism(key, entry.raw)
+            clear = holds_secret(entry.raw) or entry.odd
         odd = self._names_odd_keys(entry.raw)
         secret, refers = secret or odd, "${" in entry.raw and not clear and not odd
         if secret and not refers and entry.raw.strip():
@@ -204,14 +209,19 @@ class _Writer:
         return any(found)
 
     def _is_odd(self, match: re.Match[str]) -> bool:
-        owner, key = self._owner(match[1]), match[3]
-        if not isinstance(owner, Secrets) or not key or is_key_of_secret(key):
+        name, path, key = match[1], match[2] or "", match[3]
+        formed = (
+            is_key_of_secret(key) and is_like_name(path)
+            if isinstance(self._owner(name), Secrets)
+            else is_like_name(key)
+        )
+        if not key or formed:
             return False
         try:
-            owner.lookup(match[2] or "", key)
+            provider = self._provider(name)
+            return provider is None or not provider.lookup(path, key)
         except LookupError:
             return True
-        return False
 
     def _reference(self, entry: Entry, match: re.Match[str]) -> str:
         name = match[1]

@@ -1,8 +1,9 @@
 """One key of a file with its value, and the typed reading of such values.
 
-Invariants: no message shows a value that came from a config provider or that stands behind a password-like key; a
-message names the key as its author wrote it. Parsing follows Kafka's ``ConfigDef.parseType``: everything but
-passwords is trimmed, lists are split at commas, numbers are Java's (no underscores, no fractions).
+Invariants: no message shows a value that came from a config provider or that stands behind a password-like key, nor a
+value that is unlike what is expected (key_names.py); a message names the key as its author wrote it. Parsing follows
+Kafka's ``ConfigDef.parseType``: everything but passwords is trimmed, lists are split at commas, numbers are Java's (no
+underscores, no fractions).
 """
 
 from __future__ import annotations
@@ -14,6 +15,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from sparkmirror.config.key_names import (
+    BOOLEANS,
+    holds_odd_url,
+    is_like_key,
+    is_like_name,
+    is_like_number,
+    is_like_one_of,
+)
 from sparkmirror.config.secret import HIDDEN, Secret, holds_secret, is_odd_mechanism
 from sparkmirror.errors import ConfigError
 
@@ -43,11 +52,13 @@ class Entry:
         file: the file as the user named it.
         key: the key as written.
         raw: the value as written, with references to config providers unresolved. Never show it; see ``shown``.
+        line: of a properties file, from 1; 0 in documents, where ``key`` is a path that may be shown.
     """
 
     file: str
     key: str
     raw: str
+    line: int = 0
 
     def __repr__(self) -> str:
         return f"Entry({self.file}: {self.key})"
@@ -58,6 +69,12 @@ class Entry:
         return is_secret(self.key) or holds_secret(self.raw) or is_odd_mechanism(self.key, self.raw)
 
     @property
+    def odd(self) -> bool:
+        """Whether the value is unlike what its key wants, so that a secret may stand there by mistake."""
+        odd_class = self.key.endswith(".class") and not is_like_name(self.raw.strip())
+        return odd_class or is_odd_mechanism(self.key, self.raw) or holds_odd_url(self.raw)
+
+    @property
     def shown(self) -> str:
         """The value as it may appear in a message: what the file says, or that it is hidden."""
         return HIDDEN if self.secret else quoted(self.raw.strip())
@@ -65,11 +82,29 @@ class Entry:
     @property
     def shown_class(self) -> str:
         """The same for a key that names a class: what is not formed like the path of one may be a secret."""
-        return self.shown if _CLASS.fullmatch(self.raw.strip()) else HIDDEN
+        return self.shown if _CLASS.fullmatch(self.raw.strip()) and is_like_name(self.raw.strip()) else HIDDEN
+
+    @property
+    def shown_number(self) -> str:
+        """The same for a key that wants a number."""
+        return self.shown if is_like_number(self.raw) else HIDDEN
+
+    @property
+    def place(self) -> str:
+        """The key as it may appear in a message about those that are not known; its line if it is unlike a key."""
+        return self.key if is_like_key(self.key) or not self.line else f"line {self.line}"
+
+    def shown_choice(self, options: Iterable[str]) -> str:
+        """The value of a key that wants one of a few."""
+        return self.shown if is_like_one_of(self.raw, options) else HIDDEN
 
     def tell(self, text: str) -> str:
         """A part of the value as it may appear in a message; what came from a config provider may not."""
         return self.shown if "${" in self.raw or self.secret else quoted(text)
+
+    def tell_name(self, text: str) -> str:
+        """The same for a part that ought to be a name."""
+        return self.tell(text) if is_like_name(text) else HIDDEN
 
     def wrong(self, reason: str, remedy: str = "") -> ConfigError:
         """The error that names this key."""
@@ -136,7 +171,7 @@ class Reader:
             return None
         entry = self.entries[name]
         if not _NUMBER.fullmatch(text):
-            raise entry.wrong(f"{entry.shown} is not a whole number")
+            raise entry.wrong(f"{entry.shown_number} is not a whole number")
         if not low <= int(text) <= high:
             bounds = f"at least {low}" if int(text) < low else f"at most {high}"
             raise entry.wrong(f"{entry.shown} is out of range", f"it must be {bounds}")
@@ -153,7 +188,7 @@ class Reader:
             self._refuse_blank(name)
             return default
         if not _DECIMAL.fullmatch(text):
-            raise self.entries[name].wrong(f"{self.entries[name].shown} is no number")
+            raise self.entries[name].wrong(f"{self.entries[name].shown_number} is no number")
         if not low <= float(text) <= high:
             raise self.entries[name].wrong(f"{self.entries[name].shown} is not between {low:g} and {high:g}")
         return float(text)
@@ -169,7 +204,7 @@ class Reader:
             self._refuse_blank(name)
             return default
         if text.lower() not in ("true", "false"):
-            raise self.entries[name].wrong(f"{self.entries[name].shown} is neither true nor false")
+            raise self.entries[name].wrong(f"{self.entries[name].shown_choice(BOOLEANS)} is neither true nor false")
         return text.lower() == "true"
 
     def listing(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -189,7 +224,8 @@ class Reader:
             return default
         by_name = {option.lower(): value for option, value in options.items()}
         if text.lower() not in by_name:
-            raise self.entries[name].wrong(f"{self.entries[name].shown} is not possible", one_of(options))
+            entry = self.entries[name]
+            raise entry.wrong(f"{entry.shown_choice(options)} is not possible", one_of(options))
         return by_name[text.lower()]
 
     def refuse(self, name: str, reason: str, remedy: str) -> None:

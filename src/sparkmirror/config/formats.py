@@ -17,6 +17,7 @@ from typing import Any
 
 from sparkmirror.config import connect, json_files, mirror_maker, strimzi, yaml_files
 from sparkmirror.config.files import UnreadableError, read_bytes, read_text
+from sparkmirror.config.key_names import shown_name
 from sparkmirror.config.keys import FILE
 from sparkmirror.config.notices import notices
 from sparkmirror.config.opened import Opened
@@ -123,13 +124,9 @@ def _open_yaml(path: Path) -> list[Opened]:
             manifests[name] = manifest
     resources = [document for document in documents if document.get("kind") == strimzi.KIND]
     if not resources:
-        kinds = [str(document.get("kind", "a map without kind")) for document in documents]
+        kinds = [_kind(document) for document in documents]
         raise strimzi.refuse_missing(file, kinds)
-    others = [
-        f"{one.get('kind', 'a map without kind')}"
-        for one in documents
-        if one.get("kind") not in (strimzi.KIND, "Secret", "ConfigMap")
-    ]
+    others = [_kind(one) for one in documents if one.get("kind") not in (strimzi.KIND, "Secret", "ConfigMap")]
     warnings = (f"{file}: not read: {', '.join(others)}",) if others else ()
     opened = [strimzi.open_resource(resource, file, manifests) for resource in resources]
     return [replace(opened[0], warnings=(*warnings, *opened[0].warnings)), *opened[1:]]
@@ -147,6 +144,10 @@ def _documents(text: str, file: str) -> list[Mapping[str, Any]]:
         elif document:
             found.append(document)
     return found
+
+
+def _kind(document: Mapping[str, Any]) -> str:
+    return shown_name(str(document.get("kind", "a map without kind")))
 
 
 def _text(path: Path) -> str:

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from sparkmirror.config.secret import shown_key
+from sparkmirror.config.key_names import shown_field
 from sparkmirror.errors import ConfigError
 
 DEPTH = 100
@@ -36,7 +36,7 @@ def parse(text: str, file: str) -> Any:
         for key, value in pairs:
             if key in found:
                 reason = "stands twice in one map"
-                raise ConfigError(file=file, key=shown_key(key), reason=reason, remedy="remove one of them")
+                raise ConfigError(file=file, key=shown_field(key), reason=reason, remedy="remove one of them")
             found[key] = value
         return found
 

@@ -171,4 +171,5 @@ def _told(command: Command, sources: Sequence[PropertiesFile], target: Propertie
         )
     for file in (*sources, target):
         if file.duplicates:
-            yield f"{file.file}: given more than once, the last one counts: {', '.join(file.duplicates)}"
+            told = ", ".join(file.entries[key].place for key in file.duplicates)
+            yield f"{file.file}: given more than once, the last one counts: {told}"

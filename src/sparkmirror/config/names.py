@@ -20,11 +20,11 @@ def check_alias(entry: Entry, alias: str) -> None:
     """
     if not _LEGAL.fullmatch(alias):
         raise entry.wrong(
-            f"{entry.tell(alias)} cannot be part of a topic's name",
+            f"{entry.tell_name(alias)} cannot be part of a topic's name",
             "letters, digits, dots, hyphens and underscores can",
         )
     if len(alias) > _ALIAS_MAX:
-        raise entry.wrong(f"the alias {entry.tell(alias)} is longer than {_ALIAS_MAX} characters")
+        raise entry.wrong(f"the alias {entry.tell_name(alias)} is longer than {_ALIAS_MAX} characters")
 
 
 def check_separator(entry: Entry, separator: str) -> None:
@@ -35,7 +35,7 @@ def check_separator(entry: Entry, separator: str) -> None:
     """
     if not _LEGAL.fullmatch(separator):
         raise entry.wrong(
-            f"{entry.tell(separator)} cannot be part of a topic's name",
+            f"{entry.tell_name(separator)} cannot be part of a topic's name",
             "letters, digits, dots, hyphens and underscores can",
         )
 
@@ -48,7 +48,7 @@ def check_topic(entry: Entry, topic: str) -> None:
     """
     if not _LEGAL.fullmatch(topic) or topic in (".", "..") or len(topic) > _TOPIC_MAX:
         raise entry.wrong(
-            f"{entry.tell(topic)} cannot be the name of a topic",
+            f"{entry.tell_name(topic)} cannot be the name of a topic",
             f"at most {_TOPIC_MAX} letters, digits, dots, hyphens and underscores can",
         )
     if topic.startswith("__") or topic.endswith(".internal"):

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkmirror.config.entries import Entry, quoted
-from sparkmirror.config.secret import is_key, shown_key
+from sparkmirror.config.entries import Entry
+from sparkmirror.config.key_names import BOOLEANS, shown_field
+from sparkmirror.config.secret import is_key
 from sparkmirror.errors import ConfigError
 
 
@@ -32,7 +33,7 @@ class Node:
 
     def place(self, key: str) -> str:
         """The path of a key."""
-        shown = shown_key(str(key))  # YAML has numbers as keys
+        shown = shown_field(str(key))  # YAML has numbers as keys
         return f"{self.path}.{shown}" if self.path else shown
 
     def wrong(self, reason: str, remedy: str = "", key: str = "") -> ConfigError:
@@ -68,7 +69,8 @@ class Node:
         value = self.values.get(key, False)
         if not isinstance(value, bool):
             shown = scalar(value)  # a list or a map may stand for millions of values by its aliases
-            raise self.wrong(f"{'it' if shown is None else quoted(shown)} is neither true nor false", key=key)
+            told = "it" if shown is None else self.made(key, shown).shown_choice(BOOLEANS)
+            raise self.wrong(f"{told} is neither true nor false", key=key)
         return value
 
     def child(self, key: str) -> Node | None:

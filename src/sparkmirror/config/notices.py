@@ -1,6 +1,7 @@
 """What the author of a file should know about keys that are not acted upon, in one line for each kind.
 
-Invariant: each key of the file is acted upon, refused, or named here. The lines hold keys, never values.
+Invariant: each key of the file is acted upon, refused, or named here. The lines hold keys, never values; a key that is
+unlike all that are known is named by its line; in documents, where its path says that, it is hidden.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Finding:
         note: said behind the key; for a status, the text that groups keys.
         name: of an unknown key, what may be a slip of the pen.
         known: and what its author may have meant.
+        place: said instead of a key that is unlike all that are known.
     """
 
     key: str
@@ -56,15 +58,21 @@ class Finding:
     note: str = ""
     name: str = ""
     known: tuple[str, ...] = ()
+    place: str = ""
 
 
 def notices(file: PropertiesFile, aliases: tuple[Alias, ...]) -> tuple[str, ...]:
     """The lines about a file's keys."""
     shown = shown_aliases(file, aliases)
-    findings = [finding for key in file.entries for finding in _judge(key, aliases, shown)]
+    findings = [
+        replace(finding, place=entry.place)
+        for key, entry in file.entries.items()
+        for finding in _judge(key, aliases, shown)
+    ]
     lines = _lines(findings)
     if file.duplicates:
-        lines.append(f"given more than once, the last one counts: {', '.join(file.duplicates)}")
+        told = ", ".join(file.entries[key].place for key in file.duplicates)
+        lines.append(f"given more than once, the last one counts: {told}")
     return tuple(f"{file.file}: {line}" for line in lines if line)
 
 
@@ -77,19 +85,27 @@ def flow_notices(file: str, entries: Iterable[tuple[str, Entry]]) -> tuple[str, 
     """
     named = {(entry.key, name): (name, entry) for name, entry in entries}
     findings = [
-        replace(finding, key=entry.key) for name, entry in named.values() for finding in _judge_flow(name, name, "")
+        replace(finding, key=entry.key, place=entry.place)
+        for name, entry in named.values()
+        for finding in _judge_flow(name, name, "")
     ]
     return tuple(f"{file}: {line}" for line in _lines(findings) if line)
 
 
 def _lines(found: list[Finding]) -> list[str]:
-    findings = _suggested(found)
+    findings = [one if _is_known(one) else replace(one, key=one.place) for one in _suggested(found)]
     return [
         _listed(Kind.UNKNOWN, findings),
         _grouped("not active in this version", Status.LATER, findings),
         _grouped("without meaning here", Status.NO_MEANING, findings),
         *(_listed(kind, findings) for kind in (Kind.MISPLACED, Kind.STRAY, Kind.OLD, Kind.EXACTLY_ONCE)),
     ]
+
+
+def _is_known(one: Finding) -> bool:
+    """Whether the key is one that is known, perhaps in a wrong place, or for which one is suggested."""
+    free = one.what in (Kind.UNKNOWN, Kind.STRAY) or isinstance(one.what, Status)
+    return not free or (one.known != () and one.note != "")
 
 
 def shadow_notices(file: str, flat: Mapping[str, Entry], prefix: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from urllib.request import url2pathname
 
 from sparkmirror.config import pem, tls
 from sparkmirror.config.entries import LONG_MAX, Entry, Reader, one_of
+from sparkmirror.config.key_names import shown_url
 from sparkmirror.config.oauth_assertion import read_assertion
 from sparkmirror.config.oauth_strimzi import read_strimzi
 from sparkmirror.config.oauth_unsecured import PREFIX as _UNSECURED_PREFIX
@@ -129,7 +130,7 @@ def _of_kafka(reader: Reader, options: Mapping[str, str]) -> TokenEndpoint | Tok
     client_id, secret, named = _client(reader, entry, options, shows_secret=assertion is None)
     return TokenEndpoint(
         url=Secret(text),
-        shown=entry.tell(url._replace(query="", fragment="").geturl()),
+        shown=entry.tell(shown_url(url)),
         key=entry.key,
         client_id="" if bearer else client_id,
         client_secret=secret,

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 
 from sparkmirror.config.entries import Entry
+from sparkmirror.config.key_names import shown_name
 from sparkmirror.config.secret import holds_secret
 
 NEEDED = ("format_remote_topic", "topic_source", "upstream_topic")
@@ -137,8 +138,10 @@ def told(failure: BaseException, *, secretive: bool) -> str:
 
 
 def _shown(entry: Entry, part: str) -> str:
-    """A part of the value, unless that came from a config provider."""
-    return entry.shown if "${" in entry.raw or entry.secret else part
+    """A part of the value, unless that came from a config provider or is unlike a name of Python."""
+    if "${" in entry.raw or entry.secret:
+        return entry.shown
+    return shown_name(part)
 
 
 def _fail(entry: Entry, what: str, failure: BaseException, *, secretive: bool = False) -> NoReturn:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from javaproperties import InvalidUEscapeError, KeyValue, parse
@@ -62,7 +62,7 @@ def read_properties(path: Path) -> PropertiesFile:
         if found.key in entries:
             duplicates[found.key] = None
         elif len(entries) == KEYS:
-            raise ConfigError(file=file, key=found.key, reason=f"is one key too many: {KEYS} are read of a file")
+            raise ConfigError(file=file, key=found.place, reason=f"is one key too many: {KEYS} are read of a file")
         entries[found.key] = found
     return PropertiesFile(file=file, entries=entries, duplicates=tuple(duplicates))
 
@@ -85,7 +85,7 @@ def _pairs(data: bytes, file: str) -> Iterator[Entry]:
     try:
         for found in parse(io.BytesIO(data)):
             if isinstance(found, KeyValue):
-                yield _entry(found, file, line, pasted)
+                yield replace(_entry(found, file, line, pasted), line=line)
                 pasted = _goes_on(found, pasted)
             line += len(_LINE_END.findall(found.source))
     except InvalidUEscapeError:

@@ -22,6 +22,7 @@ from javaproperties import InvalidUEscapeError, loads
 from sparkmirror.config.entries import Entry, one_of
 from sparkmirror.config.expressions import compile_list
 from sparkmirror.config.files import UnreadableError, read_text
+from sparkmirror.config.key_names import is_like_name
 from sparkmirror.config.matching import Expression
 from sparkmirror.config.secret import HIDDEN, is_key_of_secret
 from sparkmirror.config.secrets import PROVIDER
@@ -82,20 +83,28 @@ class Providers:
     def _replace(self, entry: Entry, match: re.Match[str]) -> str:
         name, path, key = match[1], match[2] or "", match[3]
         if name not in self.by_name:
-            raise entry.wrong(
-                f"{match[0]} names the config provider {name!r}, which is not declared",
-                self.remedy or f"add it to {DECLARATION} with {DECLARATION}.{name}.class",
-            )
+            formed = is_like_name(match[0][2:-1])
+            shown = f"{match[0]} names the config provider {name!r}" if formed else "names a config provider"
+            more = f" with {DECLARATION}.{name}.class" if formed else ""
+            raise entry.wrong(f"{shown}, which is not declared", self.remedy or f"add it to {DECLARATION}{more}")
         try:
             return self.by_name[name].lookup(path, key)
         except LookupError as error:
             reason = str(error.args[0])
         shown = match[0]
-        if name == PROVIDER and key and not is_key_of_secret(key):
-            shown = f"${{{name}:{path}:{HIDDEN}}}"
-            for form in (repr(key)[1:-1], key):
-                reason = reason.replace(form, HIDDEN)
+        for part in _odd(name, path, key):
+            for form in (repr(part)[1:-1], part):
+                shown, reason = shown.replace(form, HIDDEN), reason.replace(form, HIDDEN)
         raise entry.wrong(f"{shown} cannot be resolved: {reason}")
+
+
+def _odd(name: str, path: str, key: str) -> tuple[str, ...]:
+    """What of a reference may be the secret itself, in the place of a Secret's name or of a key."""
+    if name != PROVIDER:
+        return () if is_like_name(key) else (key,)
+    secret = path.rpartition("/")[2]
+    odd = (secret if not is_like_name(secret) else "", key if not is_key_of_secret(key) else "")
+    return tuple(part for part in odd if part)
 
 
 def _check_length(entry: Entry, value: str) -> None:
@@ -162,15 +171,16 @@ def _provider(name: str, entries: Mapping[str, Entry], declaration: Entry, class
     prefix = f"{DECLARATION}.{name}."
     entry = entries.get(prefix + "class")
     if entry is None:
-        shown = declaration.tell(name)  # a secret may stand there by mistake
+        shown = declaration.tell_name(name)  # a secret may stand there by mistake
         place = prefix if shown == repr(name) else f"{DECLARATION}.<name>."
         raise declaration.wrong(f"{shown} has no class", f"set {place}class, {one_of(_FACTORIES)}")
     if entry.raw.strip() in classes:
         return Provider(name=name, lookup=classes[entry.raw.strip()])
     simple = entry.raw.strip().removeprefix(PACKAGE)
     if simple not in _FACTORIES:
+        shown = entry.shown_choice(_FACTORIES) if simple.isidentifier() else entry.shown_class
         raise entry.wrong(
-            f"{entry.shown} is a Java class that is not known here",
+            f"{shown} is a Java class that is not known here",
             f"{one_of(_FACTORIES)}; mount the secrets of other stores as files or environment variables",
         )
     parameters = {

@@ -26,24 +26,22 @@ _LABELLED = re.compile(
 )
 """A secret behind a colon, with quotes or a space before it: ``secret:9092`` is a host, ``token:0:5`` a position."""
 LOGIN = "LoginModule"
-_KEY_OF_SECRET = re.compile(
-    r"(?:[A-Za-z*?]{1,24}[0-9]{0,2}|[0-9]{1,2})(?:[._-](?:[A-Za-z*?]{1,24}[0-9]{0,2}|[0-9]{1,2})){0,12}"
+_PART_OF_SECRET = re.compile(r"[a-z]+(?:[A-Z][a-z]+)*[0-9]{0,2}|[A-Z]+[0-9]{0,2}|[0-9]{1,2}|[*?]")
+_WORD_OF_SECRET = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_WORDS_OF_SECRET = frozenset(
+    """access admin api application assertion auth authentication basic broker bundle ca cert certificate certificates
+    certs chain client cluster config connect consumer cred credential credentials crt data full id jaas jks jwt kafka
+    key keys keystore keytab login mirror mm my oauth p passphrase passwd password pem pfx pkcs plain principal private
+    producer properties pub public pw pwd refresh root sasl scram secret secrets server shared signing source ssl store
+    strimzi target tls token tokens truststore u user username value x509""".split()
 )
-_WORD_OF_SECRET = re.compile(
-    r"(?i:pass|pwd|user|secret|token|assertion|key|cert|crt|pem|p12|pkcs|jks|keystore|truststore|tls|ssl|client|jaas"
-    r"|credential)|(?<![A-Za-z])(?i:ca|pw|login|value|data)(?![A-Za-z])"
-)
+"""Of which people form the names of keys of a Secret."""
 _MECHANISM = re.compile(r"[A-Za-z0-9_-]{0,20}|\$\{[^{}\s]*\}")
 
 
 def is_key(text: str) -> bool:
     """Whether a key is like those of Kafka: lines of a private key that are pasted into a file become keys too."""
     return _KEY.fullmatch(text) is not None and _BASE_64.search(text) is None
-
-
-def shown_key(text: str) -> str:
-    """A key as it may appear in a message."""
-    return text if is_key(text) else HIDDEN
 
 
 def holds_secret(text: str) -> bool:
@@ -62,12 +60,14 @@ def is_odd_mechanism(key: str, text: str) -> bool:
 
 
 def is_key_of_secret(text: str) -> bool:
-    """Whether a key of a Secret of Kubernetes is formed as people name one: words, one of which says what it is.
+    """Whether a key of a Secret of Kubernetes is made of nothing but the words that people name such keys with.
 
     Anything else may be the password itself, which somebody has put where its key belongs: many are words too.
     """
-    named = len(text) <= 2 or _WORD_OF_SECRET.search(text) is not None
-    return named and _KEY_OF_SECRET.fullmatch(text) is not None
+    parts = re.split(r"[._-]", text)
+    words = [word.lower() for part in parts for word in _WORD_OF_SECRET.findall(part)]
+    formed = all(map(_PART_OF_SECRET.fullmatch, parts)) and all(word in _WORDS_OF_SECRET for word in words)
+    return formed or len(text) <= 2
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -12,14 +12,15 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from sparkmirror.config.files import UnreadableError, read_text
-from sparkmirror.config.secret import shown_key
+from sparkmirror.config.key_names import shown_field
+from sparkmirror.config.secret import is_key_of_secret
 from sparkmirror.errors import ConfigError
 
 VARIABLE = "SPARKMIRROR_SECRETS_DIR"
@@ -71,7 +72,7 @@ class Secrets:
         there = sorted(self.manifests[name].values) if name in self.manifests else _files(directory_of(name))
         found = tuple(one for one in there if fnmatchcase(one, key))
         if not found:
-            raise LookupError(f"the Secret {name} has no key that fits {key!r}")
+            raise LookupError(f"the Secret {name} has no key that fits {key!r}{_told(there)}")
         return found
 
     def _value(self, path: str, key: str) -> str:
@@ -80,7 +81,7 @@ class Secrets:
         if manifest is None:
             text = _read(directory_of(name), key)
         elif key not in manifest.values:
-            raise LookupError(f"the Secret {name} has no key {key!r}")
+            raise LookupError(f"the Secret {name} has no key {key!r}{_told(manifest.values)}")
         else:
             found = manifest.values[key]
             if found is None:
@@ -132,7 +133,7 @@ def read_manifest(document: Mapping[str, Any], file: str) -> tuple[str, Manifest
             raise ConfigError(file=file, key=f"{kind} {name}: {part}", reason="is no map of texts")
         for key, value in found.items():
             values[str(key)] = (
-                _decoded(value, file, f"{kind} {name}: {part}.{shown_key(str(key))}") if encoded else value
+                _decoded(value, file, f"{kind} {name}: {part}.{shown_field(str(key))}") if encoded else value
             )
     return name, Manifest(values=values)
 
@@ -149,6 +150,12 @@ def _decoded(value: str, file: str, place: str) -> str | None:
         ) from None
 
 
+def _told(keys: Iterable[str]) -> str:
+    """What the keys of a Secret are called, as far as they are formed as such keys are."""
+    shown = [key for key in keys if is_key_of_secret(key)]
+    return f": it has {', '.join(shown)}" if shown else ""
+
+
 def _files(directory: Path) -> list[str]:
     try:
         return sorted(entry.name for entry in directory.iterdir() if entry.is_file())
@@ -162,4 +169,4 @@ def _read(directory: Path, key: str) -> str:
     try:
         return read_text(directory / key)
     except UnreadableError as refused:
-        raise LookupError(f"{directory / key}: {refused}") from None
+        raise LookupError(f"{directory / key}: {refused}{_told(_files(directory))}") from None

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sparkmirror.config.connectors import Connector, Role, State, pair_up
-from sparkmirror.config.entries import Entry
+from sparkmirror.config.entries import Entry, one_of
 from sparkmirror.config.nodes import Node
 from sparkmirror.config.opened import Opened
 from sparkmirror.config.providers import DECLARATION, Provider, Providers, conventional, declared
@@ -118,11 +118,9 @@ def open_resource(document: Mapping[str, Any], file: str, manifests: Mapping[str
 def _check_version(top: Node) -> None:
     version = top.text("apiVersion", "")
     if version not in [_GROUP + one for one in _VERSIONS]:
-        raise top.wrong(
-            f"{version!r} is not read" if version else "is not set",
-            f"possible: {', '.join(_GROUP + one for one in _VERSIONS)}",
-            "apiVersion",
-        )
+        read = [_GROUP + one for one in _VERSIONS]
+        shown = top.made("apiVersion", version).shown_choice(read)
+        raise top.wrong(f"{shown} is not read" if version else "is not set", one_of(read), "apiVersion")
 
 
 def _v1_clusters(spec: Node, mirrors: list[Node]) -> tuple[Node, list[Node]]:
@@ -137,15 +135,18 @@ def _v1beta2_clusters(spec: Node, mirrors: list[Node]) -> tuple[Node, list[Node]
     connect = spec.text("connectCluster")
     listed = f"clusters has {', '.join(clusters) or 'none'}"
     if connect not in clusters:
-        raise spec.wrong(f"names {connect!r}, which clusters does not list", listed, "connectCluster")
+        shown = spec.entry("connectCluster").tell_name(connect)
+        raise spec.wrong(f"names {shown}, which clusters does not list", listed, "connectCluster")
     sources = []
     for mirror in mirrors:
         source, target = mirror.text("sourceCluster"), mirror.text("targetCluster")
         if source not in clusters:
-            raise mirror.wrong(f"names {source!r}, which clusters does not list", listed, "sourceCluster")
+            shown = mirror.entry("sourceCluster").tell_name(source)
+            raise mirror.wrong(f"names {shown}, which clusters does not list", listed, "sourceCluster")
         if target != connect:
+            shown = mirror.entry("targetCluster").tell_name(target)
             raise mirror.wrong(
-                f"is {target!r}, and connectCluster is {connect!r}: Strimzi runs mirrors into one cluster only",
+                f"is {shown}, and connectCluster is {connect!r}: Strimzi runs mirrors into one cluster only",
                 "write a resource for each target",
                 "targetCluster",
             )
@@ -201,7 +202,8 @@ def _state(node: Node, v1: bool) -> tuple[State, str]:
     text = node.text("state", "")
     known = {state.value: state for state in State}
     if text and text not in known:
-        raise node.wrong(f"{text!r} is no state", f"possible: {', '.join(known)}", "state")
+        entry = node.entry("state")
+        raise entry.wrong(f"{entry.shown_choice(known)} is no state", one_of(known))
     if not text and not v1 and node.flag("pause"):
         return State.PAUSED, node.place("pause")
     return known.get(text, State.RUNNING), node.place("state")

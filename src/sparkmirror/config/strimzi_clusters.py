@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sparkmirror.config.entries import Entry
+from sparkmirror.config.entries import Entry, one_of
 from sparkmirror.config.nodes import Node
 from sparkmirror.config.providers import DECLARATION
 from sparkmirror.config.secrets import PROVIDER
@@ -125,7 +125,8 @@ def _authenticated(node: Node, namespace: str) -> dict[str, Entry]:
         return {"security.protocol": node.made("tls", "SSL" if tls else "PLAINTEXT")}
     kind = authentication.text("type")
     if kind not in TYPES:
-        raise authentication.wrong(f"{kind!r} is no type of authentication", f"possible: {', '.join(TYPES)}", "type")
+        entry = authentication.entry("type")
+        raise entry.wrong(f"{entry.shown_choice(TYPES)} is no type of authentication", one_of(TYPES))
     sasl = kind in (*_WITH_PASSWORD, "oauth") or (kind == "custom" and authentication.flag("sasl"))
     protocol = ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
     found = {"security.protocol": authentication.made("type", protocol)}

@@ -117,7 +117,8 @@ def _store(reader: Reader, store: str, inline: str) -> tuple[Entry, str, Store |
         return None
     kind_entry = reader.entry(f"{store}.type")
     if kind_entry is not None and declared not in ("", *_STORE_TYPES):
-        raise kind_entry.wrong(f"{kind_entry.shown} is no type of store that is read here", one_of(_STORE_TYPES))
+        shown = kind_entry.shown_choice(_STORE_TYPES)
+        raise kind_entry.wrong(f"{shown} is no type of store that is read here", one_of(_STORE_TYPES))
     try:
         return _opened(reader, store, place, path, declared)
     except pem.PemError as error:
@@ -143,7 +144,8 @@ def _tls_versions(reader: Reader) -> tuple[TlsVersion, ...]:
     found = tuple(version for version in TlsVersion if version.value in wanted)
     entry = reader.entry("ssl.enabled.protocols")
     if not found and entry is not None and wanted:
-        raise entry.wrong(f"{entry.shown} names no version that is still safe", one_of(v.value for v in TlsVersion))
+        shown = entry.shown_choice(version.value for version in TlsVersion)
+        raise entry.wrong(f"{shown} names no version that is still safe", one_of(v.value for v in TlsVersion))
     return found or tuple(TlsVersion)
 
 
@@ -153,5 +155,5 @@ def _verify_hostname(reader: Reader) -> bool:
         return True
     text = reader.text("ssl.endpoint.identification.algorithm")
     if text is not None and text.lower() != "https":
-        raise entry.wrong(f"{entry.shown} is not possible", "possible: https, or empty for no check")
+        raise entry.wrong(f"{entry.shown_choice(('https',))} is not possible", "possible: https, or empty for no check")
     return text is not None

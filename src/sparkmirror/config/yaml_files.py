@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from sparkmirror.config.secret import shown_key
+from sparkmirror.config.key_names import shown_field
 from sparkmirror.errors import ConfigError
 
 DEPTH = 100
@@ -122,7 +122,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 continue
             if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise _refused(f"{shown_key(key.value)!r} stands twice", key.start_mark)
+                raise _refused(f"{shown_field(key.value)!r} stands twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
