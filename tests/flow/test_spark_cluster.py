@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkmirror.spark.environment import pack
-from sparkmirror.spark.java import user_cache
+from sparkmirror.user_cache import user_cache
 from tests.flow.exact import repeats
 from tests.flow.running import Running, count, create_topic, ends, until, write_file
 from tests.flow.traffic import Traffic

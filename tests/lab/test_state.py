@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkmirror.errors import LabError
+from sparkmirror.errors import LabError, SparkmirrorError
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.state import publish, read, state_file, the_lab
 
@@ -36,6 +36,18 @@ def test_a_file_that_a_killed_lab_left_counts_for_nothing() -> None:
 def test_a_user_has_one_lab() -> None:
     with the_lab(), pytest.raises(LabError, match="running already: `sparkmirror lab down`"), the_lab():
         pytest.fail("got two")
+
+
+@pytest.mark.parametrize("part", [".", "lab", "lab/state.json"])
+def test_what_another_user_can_have_written_is_not_read(tmp_path: Path, part: str) -> None:
+    """It names processes that get signals, and brokers that clients log in to."""
+    with the_lab():
+        (tmp_path / "sparkmirror" / part).chmod(0o777)
+        with pytest.raises(SparkmirrorError, match="can be written to by others"):
+            read()
+        with pytest.raises(SparkmirrorError, match="can be written to by others"):
+            publish(())
+        (tmp_path / "sparkmirror" / part).chmod(0o700)
 
 
 @pytest.mark.kafka

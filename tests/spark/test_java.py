@@ -10,7 +10,8 @@ import pytest
 from sparkmirror.errors import JavaError, SparkmirrorError
 from sparkmirror.lab import jars, jvm
 from sparkmirror.spark import archive
-from sparkmirror.spark.java import JavaHome, find_java, own, set_java_home, spark_jar, user_cache, why_not_own
+from sparkmirror.spark.java import JavaHome, find_java, set_java_home, spark_jar
+from sparkmirror.user_cache import own, user_cache, why_not_own
 
 SETTINGS = "Property settings:\n    java.home = {home}\n    java.io.tmpdir = /tmp\n\n"
 

@@ -28,7 +28,8 @@ from sparkmirror.errors import LabError
 from sparkmirror.lab.jar_checksums import difference, found, pinned
 from sparkmirror.lab.lock import locked
 from sparkmirror.lab.trust import trust_options
-from sparkmirror.spark.java import find_java, own, spark_jar, user_cache
+from sparkmirror.spark.java import find_java, spark_jar
+from sparkmirror.user_cache import own, user_cache
 
 KAFKA_VERSION = "4.3.1"
 OLDER_KAFKA_VERSION = "3.9.1"

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from sparkmirror.errors import LabError
 from sparkmirror.lab.lock import locked
-from sparkmirror.spark.java import JavaHome, own, user_cache
+from sparkmirror.spark.java import JavaHome
+from sparkmirror.user_cache import own, user_cache
 
 MAKING_SECONDS = 180.0
 

@@ -1,7 +1,8 @@
 """What ``sparkmirror lab up`` tells other shells about its clusters.
 
 Invariants: a user has at most one lab; its process holds the lock as long as it lives, so a state file without a held
-lock is a leftover and counts for nothing, however its writer ended.
+lock is a leftover and counts for nothing, however its writer ended; nor is one looked at that another user can have
+written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.lock import is_held, locked
 from sparkmirror.lab.ports import HOST
 from sparkmirror.lab.ready import known_brokers
-from sparkmirror.spark.java import user_cache
+from sparkmirror.user_cache import own, user_cache
 
 START_SIGNAL = signal.SIGUSR1
 """Tells the process that holds the lab to start brokers that have ended."""
@@ -65,8 +66,12 @@ class LabState:
 
 
 def state_file() -> Path:
-    """Where the state is."""
-    return user_cache() / "lab" / "state.json"
+    """Where the state is: process ids that get signals, and addresses and passwords that clients use.
+
+    Raises:
+        SparkmirrorError: another user can have written it.
+    """
+    return own(user_cache() / "lab" / "state.json")
 
 
 @contextmanager

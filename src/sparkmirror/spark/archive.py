@@ -17,7 +17,8 @@ from pathlib import Path
 
 from sparkmirror.copy.plan import PartitionPlan, ShiftPlan
 from sparkmirror.model import TopicPartition, Writer
-from sparkmirror.spark.java import JavaHome, find_java, own, spark_jar, user_cache
+from sparkmirror.spark.java import JavaHome, find_java, spark_jar
+from sparkmirror.user_cache import own, user_cache
 
 EXIT_SECONDS = 120.0
 """The JVM writes the archive when it ends."""

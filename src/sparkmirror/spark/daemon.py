@@ -19,10 +19,10 @@ LOCATORS = (
     "sparkmirror.spark.kernel_cache.Shipped",
     "UserProvidedCacheLocator",
     "InTreeCacheLocator",
-    "UserWideCacheLocator",
-    "sparkmirror.spark.kernel_cache.OfExecutor",
+    "sparkmirror.batches.kernels.places.OfUser",
+    "sparkmirror.batches.kernels.places.OfProcess",
 )
-"""Where Numba keeps compiled kernels, the first that can: see ``kernel_cache``."""
+"""Where Numba keeps compiled kernels, the first that can: see ``kernel_cache`` and ``places``."""
 
 # Numba reads its settings when it is imported, so before everything else.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

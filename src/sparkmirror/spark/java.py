@@ -5,7 +5,7 @@ and Kafka 4 runs on both.
 
 Invariants: a candidate counts only after it has answered ``java -version`` itself, so a stub (macOS), a shim or a
 broken link is passed over; the home is the one that Java reports, not one guessed from the path of a link; what is run
-from the user's cache is this user's (`own`).
+from the user's cache is this user's (`user_cache.own`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import importlib.util
 import os
 import re
 import shlex
-import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkmirror.errors import JavaError, SparkmirrorError
+from sparkmirror.user_cache import own, user_cache
 
 SUPPORTED = (17, 21)
 REMEDY = "install Java 17 or 21 and set JAVA_HOME, or run: pip install 'sparkmirror[java]'"
@@ -93,48 +93,6 @@ def set_java_home() -> JavaHome:
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     return java
-
-
-def user_cache(environ: Mapping[str, str] | None = None) -> Path:
-    """The directory for what is fetched once per user, ``$XDG_CACHE_HOME/sparkmirror``; may not exist yet."""
-    environ = os.environ if environ is None else environ
-    given = environ.get("XDG_CACHE_HOME", "")
-    root = Path(given) if Path(given).is_absolute() else Path(environ.get("HOME") or Path.home()) / ".cache"
-    return root / "sparkmirror"
-
-
-def own(place: Path, environ: Mapping[str, str] | None = None) -> Path:
-    """A file or directory of the user's cache, of which the content is going to be run.
-
-    Raises:
-        SparkmirrorError: it, or a directory of the cache above it, is somebody else's, or others can write to it.
-    """
-    root = user_cache(environ)
-    for each in (place, *place.parents):
-        if not each.is_relative_to(root) or not os.path.lexists(each):
-            continue
-        why = why_not_own(each.stat() if each.exists() else each.lstat(), os.geteuid(), os.getegid())
-        if why:
-            raise SparkmirrorError(
-                f"{each} {why}: what lies there would be run as you. Look who has made it, then remove it, or set "
-                "XDG_CACHE_HOME to a directory of yours"
-            )
-    return place
-
-
-def why_not_own(found: os.stat_result, user: int, group: int) -> str:
-    """Why not only this user, and root, can have put something there; "" if they alone can.
-
-    Args:
-        found: of the file or directory.
-        user: this user.
-        group: the user's own group, which may be able to write: some systems give each user one for that.
-    """
-    if found.st_uid not in (user, 0):
-        return f"belongs to another user ({found.st_uid})"
-    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and found.st_gid not in (group, 0)):
-        return f"can be written to by others (mode {stat.S_IMODE(found.st_mode):o})"
-    return ""
 
 
 def spark_jar(pattern: str) -> Path:

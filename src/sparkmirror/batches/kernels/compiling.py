@@ -9,6 +9,7 @@ Invariants:
     - A cached kernel is never older than any source file of this room. Numba looks at the one file that holds the
       kernel, but its callees from other files are linked into it; hence the stamp below. It also tells code with
       bounds checking (``NUMBA_BOUNDSCHECK=1``) from code without, which Numba's own key does not.
+    - Compiled code is loaded only from where nobody else can have put it: ``places``.
     - Kernels release the GIL: a lane's I/O thread goes on while a megabyte is being checked.
 
 References: numba.core.caching (IndexDataCacheFile), https://numba.readthedocs.io/en/stable/developer/caching.html
@@ -20,13 +21,15 @@ import contextlib
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba import types
 from numba.core import config
+
+from sparkmirror.batches.kernels import places
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -55,13 +58,25 @@ def kernel(*arguments: Any) -> Callable[[Function], Function]:
     """Declares a kernel that Python calls, with the Numba types of its arguments."""
 
     def declare(function: Function) -> Function:
-        dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        with _kept_where_it_is_safe():
+            dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
         dispatcher._cache._cache_file._source_stamp = _STAMP
         _entries.append((dispatcher, arguments))
         declared: Function = dispatcher
         return declared
 
     return declare
+
+
+@contextlib.contextmanager
+def _kept_where_it_is_safe() -> Iterator[None]:
+    """Has Numba keep what is declared meanwhile in `places`, unless the environment says where."""
+    before = config.CACHE_LOCATOR_CLASSES
+    config.CACHE_LOCATOR_CLASSES = before or ",".join(places.LOCATORS)
+    try:
+        yield
+    finally:
+        config.CACHE_LOCATOR_CLASSES = before
 
 
 def inner(function: Function) -> Function:
