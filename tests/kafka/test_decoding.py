@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import FetchRequest, FetchResponse
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest, MetadataResponse
 
 from kafka import errors as kafka_errors
-from sparkmirror.kafka.decoding import MOST_ITEMS
+from sparkmirror.kafka.decoding import MORE_TOPICS, MOST_ITEMS, MOST_PARTITIONS
 from sparkmirror.kafka.transport import OTHERS_LIMIT, Protocol
 from tests.kafka.hostile_broker import GIB_2, Model, damage, framed
 
@@ -75,6 +75,13 @@ def test_an_answer_that_does_not_fit_its_schema_is_refused(body: bytes, reason: 
         groups(body)
 
 
+def test_a_broker_that_does_not_know_a_version_says_so_in_the_first_one():
+    protocol, number = asking(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
+    body = struct.pack(">hi", 35, 1) + struct.pack(">hhh", 18, 0, 3)
+    ((_, answer),) = protocol.receive_bytes(struct.pack(">ii", len(body) + 4, number) + body)
+    assert (answer.error_code, [(one.api_key, one.max_version) for one in answer.api_keys]) == (35, [(18, 3)])
+
+
 def test_fields_of_later_versions_are_passed_over():
     answer = groups(b"\0\0\0\0\0\0\x01" + b"\x02" + b"\x63\x03abc" + b"\x64\x00")
     assert (answer.groups, answer.unknown_tags) == ([], None)
@@ -90,6 +97,55 @@ def test_an_answer_of_more_items_than_anybody_has_is_refused_before_they_are_mad
         protocol.receive_bytes(struct.pack(">ii", len(body) + 4, number) + body)
     with pytest.raises(kafka_errors.KafkaProtocolError, match=f"more than {MOST_ITEMS} items"):
         groups(b"\0\0\0\0\0\0" + b"\xff\xff\xff\xff\x0f" + GROUP)
+
+
+def partitions(count: int) -> bytes:
+    """A topic of version 1 with partitions that have neither replicas nor a leader."""
+    return b"\0\0\0\1t\0" + struct.pack(">i", count) + bytes(18) * count
+
+
+MORE = f"more than {MOST_PARTITIONS} partitions are named"
+
+
+def test_a_topic_of_more_partitions_than_a_cluster_has_is_refused_before_they_are_made():
+    protocol, number = asking(MetadataRequest(topics=None), 1)
+    body = bytes(4) + bytes(4) + struct.pack(">i", 1) + partitions(MOST_PARTITIONS + 1)
+    came = struct.pack(">ii", len(body) + 4, number) + body
+    tracemalloc.start()
+    try:
+        with pytest.raises(kafka_errors.KafkaProtocolError, match=MORE):
+            protocol.receive_bytes(came)
+        assert tracemalloc.get_traced_memory()[1] < len(came) + (8 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_topics_of_more_partitions_than_a_cluster_has_are_refused():
+    protocol, number = asking(MetadataRequest(topics=None), 1)
+    body = bytes(4) + bytes(4) + struct.pack(">i", 4) + partitions(MOST_PARTITIONS // 4 + 1) * 4
+    with pytest.raises(kafka_errors.KafkaProtocolError, match=MORE):
+        protocol.receive_bytes(struct.pack(">ii", len(body) + 4, number) + body)
+
+
+def test_each_answer_is_bounded_by_what_was_asked_for_it():
+    """Two requests wait at once, the first about one topic, the second about all."""
+    protocol, first = asking(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]), 1)
+    every = MetadataRequest(topics=None)
+    every.API_VERSION = 1
+    second = protocol.send_request(every)
+    protocol.send_bytes()
+    body = bytes(4) + bytes(4) + struct.pack(">i", MORE_TOPICS + 2) + partitions(0) * (MORE_TOPICS + 2)
+    with pytest.raises(kafka_errors.KafkaProtocolError, match="more topics are named than were asked about"):
+        protocol.receive_bytes(struct.pack(">ii", len(body) + 4, first) + body)
+    ((number, answer),) = protocol.receive_bytes(struct.pack(">ii", len(body) + 4, second) + body)
+    assert (number, len(answer.topics)) == (second, MORE_TOPICS + 2)
+
+
+def test_an_answer_of_as_many_partitions_as_a_cluster_may_have_is_taken():
+    protocol, number = asking(MetadataRequest(topics=None), 1)
+    body = bytes(4) + bytes(4) + struct.pack(">i", 3) + partitions(MOST_PARTITIONS // 3) * 3
+    ((_, answer),) = protocol.receive_bytes(struct.pack(">ii", len(body) + 4, number) + body)
+    assert [len(topic.partitions) for topic in answer.topics] == [MOST_PARTITIONS // 3] * 3
 
 
 @pytest.mark.parametrize("length", [GIB_2, LIMIT + 1, OTHERS_LIMIT + 1, -1, -(1 << 31)])

@@ -11,8 +11,8 @@ are made with checks, since a broker that is broken, or none, may send anything:
   grows with the square of its length, and one of a few megabytes stops all connections of the process for minutes;
 - all arrays of an answer together have `MOST_ITEMS` items at most. One of a few bytes takes microseconds and hundreds
   of bytes of memory, so an answer of nothing but empty ones would stop the loop for minutes;
-- an answer to Metadata names `MOST_BROKERS` brokers at most, and not many more topics than were asked about: a topic
-  of thirty bytes takes a hundred times as long as an item that is empty;
+- an answer to Metadata names `MOST_BROKERS` brokers and `MOST_PARTITIONS` partitions at most, and not many more topics
+  than were asked about: a topic of thirty bytes takes a hundred times as long as a number, a partition thirty times;
 - tagged fields come with ascending tags, as for Java. Each counts as `TAG_ITEMS` of these items, one that is known as
   one more for each of its bytes, since its own arrays are not counted; the head of an answer has `HEAD_ITEMS`.
 
@@ -23,7 +23,6 @@ Reference: ``kafka.protocol.schemas.fields`` of kafka-python 3; ``ByteUtils.read
 from __future__ import annotations
 
 import re
-import threading
 from typing import Any
 
 from kafka.protocol.schemas.fields.array import ArrayField
@@ -44,21 +43,20 @@ MORE_TOPICS = 1_000
 """That an answer to Metadata may name beyond those that were asked about; brokers other than Kafka's may name some."""
 
 
-class _Expected(threading.local):
-    """What the answer that a thread decodes now may hold, by what was asked."""
+MOST_PARTITIONS = 300_000
+"""Of all topics of an answer to Metadata; of three replicas each, `MOST_ITEMS` are fewer."""
 
-    topics = MOST_ITEMS
-
-
-_expected = _Expected()
 _BOUNDS = {
-    "MetadataResponseBroker": (str(MOST_BROKERS), f"more than {MOST_BROKERS} brokers are named"),
-    "MetadataResponseTopic": ("_expected.topics", "more topics are named than were asked about"),
+    "MetadataResponseBroker": ("_brokers", f"more than {MOST_BROKERS} brokers are named"),
+    "MetadataResponseTopic": ("_topics", "more topics are named than were asked about"),
+    "MetadataResponsePartition": ("_partitions", f"more than {MOST_PARTITIONS} partitions are named"),
 }
-"""By what an array holds: how many there may be, and what is said of more."""
+"""By what an array holds: the variable with how many more there may be, and what is said of one too many."""
 
 _MESSAGE = "obj"
 """The variable of the whole message in a decoder that kafka-python makes."""
+
+_HEAD, _BOUNDED_HEAD = "def _decode(data, pos):", f"def _decode(data, pos, _topics={MOST_ITEMS}):"
 
 
 class Frame:
@@ -93,9 +91,24 @@ class Frame:
         return self._at
 
 
-def expect_topics(asked: int | None) -> None:
-    """Says about how many topics the next answer may tell that this thread decodes; None for any number."""
-    _expected.topics = MOST_ITEMS if asked is None else asked + MORE_TOPICS
+def decode(kind: Any, frame: Frame, topics: int | None) -> Any:
+    """The body of an answer, as ``decode`` of its class gives it, which some classes have their own way for.
+
+    Args:
+        kind: the class of the answer, of its version.
+        frame: behind the head.
+        topics: how many were asked about; None where the answer may tell about any number.
+
+    Raises:
+        Exception: of any kind, where the answer does not fit.
+    """
+    if topics is None:
+        return kind.decode(frame)
+    version = kind._class_version
+    flexible = kind.flexible_version_q(version)
+    decoder = kind._struct.compiled_decode_from(version, compact=flexible, tagged=flexible, data_class=kind[None])
+    found, _ = decoder(memoryview(frame.read()), 0, topics + MORE_TOPICS)
+    return found
 
 
 def install() -> None:
@@ -184,7 +197,8 @@ def _of_frames(decode: Any) -> Any:
 def _whole(emit: Any) -> Any:
     def emit_checked(field: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
         if var_name == _MESSAGE:
-            ctx.emit(indent, f"_items = {MOST_ITEMS}")
+            ctx.lines[ctx.lines.index(_HEAD)] = _BOUNDED_HEAD
+            ctx.emit(indent, f"_items, _brokers, _partitions = {MOST_ITEMS}, {MOST_BROKERS}, {MOST_PARTITIONS}")
         emit(field, ctx, var_name, indent, **how)
         if var_name == _MESSAGE:
             ctx.emit(indent, "if pos > len(data): raise ValueError('a length goes beyond the end of the answer')")
@@ -209,9 +223,9 @@ class _Counting:
             self._ctx.emit(indent, f"_items -= {loop[1]}")
             self._ctx.emit(indent, f"if _items < 0: raise ValueError('more than {MOST_ITEMS} items')")
             if self.bound is not None:
-                most, reason = self.bound
-                self._ctx.globs["_expected"] = _expected
-                self._ctx.emit(indent, f"if {loop[1]} > {most}: raise ValueError('{reason}')")
+                left, reason = self.bound
+                self._ctx.emit(indent, f"{left} -= {loop[1]}")
+                self._ctx.emit(indent, f"if {left} < 0: raise ValueError('{reason}')")
         self._ctx.emit(indent, line)
 
 

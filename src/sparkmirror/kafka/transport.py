@@ -329,12 +329,12 @@ class Protocol(KafkaProtocol):  # type: ignore[misc]  # kafka-python carries no 
             raise kafka_errors.CorrelationIdError("the broker answers where nothing was asked")
         header, frame = self.in_flight_requests.popleft(), Frame(read_buffer)
         kind = header.get_response_class()
-        decoding.expect_topics(self._topics.pop(header.correlation_id, None))
+        topics = self._topics.pop(header.correlation_id, None)
         try:
             came = kind.parse_header(frame).correlation_id
             if came != header.correlation_id:
                 raise kafka_errors.CorrelationIdError("the broker answers another request than the one that waits")
-            return came, kind.decode(frame)
+            return came, decoding.decode(kind, frame, topics)
         except kafka_errors.KafkaProtocolError:
             raise
         except Exception as failure:
