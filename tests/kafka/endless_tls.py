@@ -1,7 +1,7 @@
-"""A server of TLS 1.3 that shakes hands as others do, and then says what TLS itself has to say without end.
+"""Servers of TLS that say what TLS itself has to say without end: after a handshake, or in the place of one.
 
-No library does that, so the handshake is made here: TLS_AES_128_GCM_SHA256 and X25519, with the certificate and the key
-(of the curve P-256) of a PEM file.
+No library does that, so a handshake of TLS 1.3 is made here: TLS_AES_128_GCM_SHA256 and X25519, with the certificate
+and the key (of the curve P-256) of a PEM file.
 
 Reference: RFC 8446, sections 4.4, 4.6, 5.2 and 7.
 """
@@ -14,7 +14,8 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 HANDSHAKE, DATA, CHANGE_CIPHER = 22, 23, 20
-SERVER_HELLO, TICKET, EXTENSIONS, CERTIFICATE, VERIFY, FINISHED, KEY_UPDATE = 2, 4, 8, 11, 15, 20, 24
+HELLO_REQUEST, SERVER_HELLO, TICKET, EXTENSIONS, CERTIFICATE, VERIFY, FINISHED, KEY_UPDATE = 0, 2, 4, 8, 11, 15, 20, 24
 VERSIONS, KEY_SHARE, X25519, ECDSA_P256 = 0x2B, 0x33, 0x1D, 0x0403
 ZEROS = b"\0" * 32
 LASTS_S = 20.0
@@ -67,13 +68,26 @@ def serving(pem: bytes, what: Callable[[Keys], Iterator[bytes]]) -> Callable[[so
     """What takes connections and says that for `LASTS_S`, or until the client has gone (OSError)."""
 
     def serve(connection: socket.socket) -> None:
-        keys, end = _shake_hands(connection, pem), time.monotonic() + LASTS_S
-        for said in what(keys):
-            connection.sendall(said)
-            if time.monotonic() > end:
-                return
+        _say(connection, what(_shake_hands(connection, pem)))
 
     return serve
+
+
+def asking_again(connection: socket.socket) -> None:
+    """Answers the first message of a client with requests for a handshake, which it passes over during one.
+
+    In clear, so they cost the sender nothing, and as long as `serving`. Reference: RFC 5246, section 7.4.1.1.
+    """
+    requests = struct.pack(">BHH", HANDSHAKE, 0x0303, 1 << 14) + _message(HELLO_REQUEST, b"") * (1 << 12)
+    _say(connection, repeat(requests * 64))
+
+
+def _say(connection: socket.socket, what: Iterable[bytes]) -> None:
+    end = time.monotonic() + LASTS_S
+    for said in what:
+        connection.sendall(said)
+        if time.monotonic() > end:
+            return
 
 
 def _shake_hands(connection: socket.socket, pem: bytes) -> Keys:

@@ -103,6 +103,18 @@ def test_tickets_without_end_end_the_session_after_a_piece_of_them(files: Path):
     assert made.to_client.pending
 
 
+def test_requests_for_a_handshake_without_end_end_it_after_a_piece_of_them(files: Path):
+    """A client passes them over while it shakes hands."""
+    security = Security(protocol=SecurityProtocol.SSL, ca=(files / "ca.pem").read_text())
+    client = TlsSession(tls_context(security), "localhost")
+    assert not client.shake_hands()
+    requests = bytes.fromhex("1603034000") + bytes(1 << 14)
+    for _ in range(UNUSED_BYTES // len(requests)):
+        assert not client.shake_hands(requests)
+    with pytest.raises(kafka_errors.KafkaConnectionError, match="512 KiB of TLS came without a byte of an answer"):
+        client.shake_hands(requests)
+
+
 def test_data_between_what_tls_says_of_itself_has_a_session_go_on(files: Path):
     made = pair(files)
     for _ in range(2 * UNUSED_BYTES // (1 << 14)):
