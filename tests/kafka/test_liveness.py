@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from sparkmirror.kafka.liveness import SILENT_SECONDS, Heard
+from sparkmirror.kafka.liveness import SILENT_SECONDS, Heard, is_alive
 from sparkmirror.offsets.records import Life
 
 FIRST, NEXT = (Life(generation=1, time_ms=time_ms, state="running", lanes=1) for time_ms in (5, 9))
@@ -35,6 +39,29 @@ def test_a_sign_that_came_since_the_reading_before_is_no_older_than_that():
 def test_a_driver_is_silent_where_nothing_has_come_for_as_long_as_that_was_looked_for(looked: float, silent: bool):
     assert heard((100, FIRST), (looked, FIRST)).is_silent() == silent
     assert not heard((100, FIRST), (looked, NEXT)).is_silent()
+
+
+def test_a_driver_has_so_long_until_it_counts_as_silent():
+    one = heard((100, FIRST), (102, FIRST))
+    assert one.seconds_left(4, 102) == pytest.approx(2.1)
+    assert one.seconds_left(4, 110) == 0
+
+
+def test_a_driver_that_is_silent_is_waited_for_no_longer_than_it_takes_to_be_so(monkeypatch):
+    store: Any = SimpleNamespace(heard=Heard(), state=SimpleNamespace(life=FIRST), time=100.0)
+    store.now = lambda: store.time
+
+    def follow() -> None:
+        store.heard = store.heard.read(FIRST, store.time, store.time + 0.1)
+        store.time += 0.1
+
+    def sleep(seconds: float) -> None:
+        store.time += max(seconds, 1e-6)
+
+    store.follow = follow
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert not is_alive(store, 4.3)
+    assert 104.4 <= store.time < 104.7, "the last reading begins when that is so"
 
 
 def test_one_that_has_lost_the_end_of_its_log_is_read_as_if_for_the_first_time():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.batches import Codec
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.kafka.journal import BATCH_BYTES, Cursor, Followed, Pair, entry_of, size_of, split
+from sparkmirror.kafka.journal import BATCH_BYTES, Cursor, Entry, Followed, Pair, entry_of, size_of, split
 from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.store import Store, batches_by_partition
 from sparkmirror.kafka.stored_records import OPENED_BYTES
@@ -297,3 +297,42 @@ def test_what_a_log_has_left_is_read_again_where_that_loses_its_end_too():
     left = log.store.left(9.0)
     assert left is not None
     assert left.progress == {HERE: OLDER}
+
+
+class Slow(Log):
+    """A log whose entries take a second each to be taken, by the store's own clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.time = 100.0
+        monkeypatch.setattr(self.store, "now", lambda: self.time)
+        take = self.store._take
+
+        def slowly(entry: Entry) -> None:
+            self.later(1.0)
+            take(entry)
+
+        monkeypatch.setattr(self.store, "_take", slowly)
+
+    def run(self, read: Any, cursor: Cursor, *given: int) -> Followed:
+        """An answer takes a tenth of a second."""
+        self.later(0.1)
+        return super().run(read, cursor, *given)
+
+    def later(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def test_a_sign_of_life_was_written_before_the_answer_was_there_that_brought_it(monkeypatch):
+    """What a topic says takes long to be taken where it says much, and a driver is silent from its last sign on."""
+    log = Slow(monkeypatch)
+    log.at_once = 2
+    log.take(OLDER, Life(generation=1, time_ms=1, state="running", lanes=1), NEWER, NEWER)
+    log.store.follow()
+    assert log.store.heard.until == pytest.approx(100.1), "the second answer, at 102.2, brought none"
+    log.store.follow()
+    assert log.store.heard.until == pytest.approx(100.1)
+    log.take(Life(generation=1, time_ms=2, state="running", lanes=1))
+    began = log.time
+    log.store.follow()
+    assert log.store.heard.until == pytest.approx(began + 0.1)

@@ -48,6 +48,7 @@ from sparkmirror.failover.last_checkpoints import write_last
 from sparkmirror.failover.late import records_behind
 from sparkmirror.failover.operator import Operator
 from sparkmirror.failover.others import Others
+from sparkmirror.failover.patience import is_waited_for, patience
 from sparkmirror.failover.states import (
     AGAIN,
     APART,
@@ -80,7 +81,6 @@ from sparkmirror.flow.opening import check_still_held
 from sparkmirror.flow.operator import discover
 from sparkmirror.flow.parting import LostCopies, recreated_topics
 from sparkmirror.flow.settling import settle
-from sparkmirror.flow.status import WORKING, state_of
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.codes import Advice, advice
 from sparkmirror.kafka.groups import (
@@ -106,10 +106,6 @@ from sparkmirror.offsets.state import JournalState
 
 LOOK_SECONDS = 0.5
 ASK_SECONDS = 1.0
-OBEY_SECONDS, OBEY_AT_ONCE_SECONDS = 6.5, 2.0
-"""A driver that is told to stop has ``stop.timeout.ms`` and this for it; one that has not ended then has the flow taken
-from it. With a source that is gone there is nothing to drain, but the driver may be waiting for it just then."""
-
 SETTLE_SECONDS = 60.0
 
 COMMITS_AT_ONCE = 2_000
@@ -462,13 +458,11 @@ class Procedure:
         )
         self._store.write([hold])
         gone = operation.kind == Kind.FAILOVER.value and not operation.facts.get("answers")
-        patience = OBEY_AT_ONCE_SECONDS if gone else OBEY_SECONDS + flow.stop_timeout_ms / 1000
-        deadline = time.monotonic() + patience
-        while not self._is_clean() and time.monotonic() < deadline:
-            self._store.follow()
-            if state_of(self._store.state, alive=not self._store.heard.is_silent()) not in WORKING:
-                break
+        most, told = patience(flow.stop_timeout_ms, gone=gone), time.monotonic()
+        self._store.follow()
+        while is_waited_for(self._store.state, self._store.heard, time.monotonic() - told, most):
             time.sleep(LOOK_SECONDS)
+            self._store.follow()
         self._operator.check()  # another one may have brought the operation to its end meanwhile
         torn = self._torn() if self._is_clean() else ()
         doubtful = self._store.state.in_doubt()

@@ -211,19 +211,19 @@ class Desk:
         with ThreadPoolExecutor(1) as beside:  # a source that is gone is waited for; the target is read meanwhile
             asked = beside.submit(_ask_the_source, self._sides)
             maps = KnownMaps(self._sides)
-            sight = look.sight(self._sides, maps, kind=kind)
+            decided = moves.decide(look.sight(self._sides, maps, kind=kind))
             source, back = asked.result()
         self._planned_back = None if back is None else standing(back)
         planned = source.answers and kind is Kind.SWITCHOVER
         others, young = self._left_there() if planned else ({}, ())
         if (moved := _moved_back(self._store.state, back)) or others:
-            sight = look.sight(self._sides, maps, back=moved, kind=kind, unbrought=others)
+            decided = moves.decide(look.sight(self._sides, maps, back=moved, kind=kind, unbrought=others))
         # What was copied up to the ends that were asked for is not missing; a failover depends on no driver.
         state_of_flow = observed(self._store, HEARTBEAT_SECONDS if kind is Kind.FAILOVER else SILENT_SECONDS)
         state = self._store.state
         given_up = unfinished is not None and gives_up(unfinished, kind, answers=source.answers)
         own = () if unfinished is None or given_up or unfinished.kind == kind.value else (unfinished,)
-        without, decided = narrowed.since(flow, state, source.listed), moves.decide(sight)
+        without = narrowed.since(flow, state, source.listed)
         partitions = look.partitions(flow, state, source)
         return plan.decide(
             kind,

@@ -20,7 +20,7 @@ SILENT_SECONDS = 10.0
 """A driver that gave no sign of life for so long is not running, or cannot reach the target; it gives one every 3 s."""
 
 HEARTBEAT_SECONDS = 4.0
-"""The same for what people are told, and no decision rests on."""
+"""The same for what people are told, and for how long an operation waits for a driver before it fences it."""
 
 OVER = ("stopped", "failed")
 """The driver's last words."""
@@ -44,17 +44,17 @@ class Heard:
     until: float = math.inf
     looked: float = -math.inf
 
-    def read(self, sign: Life | None, began: float, ended: float) -> Heard:
+    def read(self, sign: Life | None, began: float, came: float) -> Heard:
         """What is known after one more reading.
 
         Args:
             sign: the newest that is on record.
             began: when the reading began.
-            ended: when it ended.
+            came: when the answer was there that brought the sign; its begin where none did.
         """
         if sign == self.sign and self.until < math.inf:
             return replace(self, looked=began)
-        return Heard(sign=sign, since=self.looked, until=ended, looked=began)
+        return Heard(sign=sign, since=self.looked, until=came, looked=began)
 
     def is_within(self, seconds: float, now: float) -> bool:
         """Whether the sign is surely no older."""
@@ -63,6 +63,10 @@ class Heard:
     def is_silent(self, seconds: float = SILENT_SECONDS) -> bool:
         """Whether for so long no sign has come, as far as was read."""
         return self.looked - self.until >= seconds
+
+    def seconds_left(self, seconds: float, now: float) -> float:
+        """Until the driver counts as silent if no sign comes."""
+        return max(0.0, self.until + seconds - now)
 
 
 def is_alive(store: Store, seconds: float = SILENT_SECONDS) -> bool:
@@ -82,4 +86,4 @@ def is_alive(store: Store, seconds: float = SILENT_SECONDS) -> bool:
             return False
         if store.heard.is_within(seconds, store.now()):
             return True
-        time.sleep(LOOK_SECONDS)
+        time.sleep(min(LOOK_SECONDS, store.heard.seconds_left(seconds, store.now())))

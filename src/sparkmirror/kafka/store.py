@@ -138,15 +138,15 @@ class Store:
             LinkError: the target does not answer.
             SparkmirrorError: one of our own records was overwritten with what cannot be read, or a batch is damaged.
         """
-        began = self.now()
+        came = began = self.now()
         end = self._cursor.offset + 1
         while self._cursor.offset < end:
-            found = self._read()
+            found, sign = self._read(), self.state.life
             if found.parted is not None:
                 self._fall_back(found.parted)
                 end = self._cursor.offset + 1
                 continue
-            end = found.end
+            end, answered = found.end, self.now()  # before the entries are taken, which may last
             left = self._left if self._left is not None and self._left.is_read(self._cursor) else None
             with _uncollected():
                 for entry in found.entries:
@@ -154,13 +154,14 @@ class Store:
                     if left is not None:
                         _apply(entry, left.state)
             self._pass_over_batches()
+            came = came if self.state.life == sign else answered
             if left is not None:
                 left.cursor = found.cursor
             self._elected = max(self._elected, found.elected)
             if found.cursor.offset == self._cursor.offset:
                 break
             self._cursor = found.cursor
-        self.heard = self.heard.read(self.state.life, began, self.now())
+        self.heard = self.heard.read(self.state.life, began, came)
         if self.state.broken and not self.remembers:
             raise SparkmirrorError(told_of(self.place, self.state.broken))
 
