@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import subprocess
 import sys
@@ -202,3 +203,13 @@ def test_the_traceback_of_a_defect_has_no_control_characters():
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback (most recent call last):\n  File ")
     assert done.stderr.endswith("\nValueError: x\\x1b[31m\n")
+
+
+def test_garbage_is_looked_for_seldom_since_what_a_command_makes_is_kept(command):
+    before, seen = gc.get_threshold(), []
+    command(lambda: seen.append(gc.get_threshold()[0]))
+    try:
+        assert ended_with("try") == 0
+    finally:
+        gc.set_threshold(*before)
+    assert seen == [app.YOUNG_OBJECTS]

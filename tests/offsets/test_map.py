@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.map import OffsetMap, PartitionMap
+from sparkmirror.offsets.map import OffsetMap, PartitionMap, Stretch
 from sparkmirror.offsets.records import Progress, part_of
 from sparkmirror.offsets.segments import SEQUENCES, MapKey, Parted
 from sparkmirror.offsets.state import state_of
@@ -215,3 +215,11 @@ def test_what_comes_first_after_a_parting_lies_behind_all_that_is_on_the_target(
     known.take(Parted(partition=PLACE, writer=newer, source=7))
     own = progress(NO_OFFSET, 9, 9, 12, newer)
     assert known.offsets(own, (7,)).source_to_target(source) == target
+
+
+def test_the_first_stretch_is_looked_up_once_since_each_translation_asks_for_it(monkeypatch):
+    offsets = two_pieces()
+    first = offsets.first()
+    assert first == Stretch(100, 0, 5)
+    monkeypatch.setattr(OffsetMap, "__iter__", lambda _self: iter(()))
+    assert offsets.first() == first

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sparkmirror.failover.earlier import NOTHING_EARLIER, Earlier, Row
 from sparkmirror.failover.tried import NONE_OPEN, Open, Unsure
@@ -458,15 +459,17 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
             partition=partition, target=None, committed=committed, text="the flow does not copy the topic"
         )
     target = TopicPartition(name, partition.partition)
-    found = MovedPlace(partition=partition, target=target, committed=committed, before=sight.there.at(group, target))
+    found = partial(
+        MovedPlace, partition=partition, target=target, committed=committed, before=sight.there.at(group, target)
+    )
     upstream = sight.upstream.get(group, {}).get(partition)
     if partition.topic not in sight.renamed:
-        return _in_the_original(sight, group, found, upstream)
+        return _in_the_original(sight, group, found(), upstream)
     if partition.topic in sight.recreated or (group, partition.topic) in sight.outdated:
         text = "the topic was deleted and created again on the source since it was copied: no place is known"
-        return replace(found, exact=False, text=text)
+        return found(exact=False, text=text)
     if partition in sight.copy_recreated:
-        return replace(found, exact=False, text=Reason.COPY_RECREATED.value)
+        return found(exact=False, text=Reason.COPY_RECREATED.value)
     offsets = sight.maps.get(partition)
     at = min(committed.offset, sight.parted.get(partition, committed.offset))
     plain: Translation = NotYet(Reason.NOTHING_MIRRORED)
@@ -480,7 +483,7 @@ def _place(sight: Sight, group: str, partition: TopicPartition) -> MovedPlace:
     exact = result.place.exact if isinstance(result, Translated) else upstream is None
     exact = exact and at == committed.offset
     skipped = left_out(offsets, at, plain, upstream) if isinstance(result, Translated) else 0
-    placed = _placed(sight, group, replace(found, ahead=ahead, exact=exact, skipped=skipped), result)
+    placed = _placed(sight, group, found(ahead=ahead, exact=exact, skipped=skipped), result)
     return placed if _is_by_own_map(result, plain) else _as_its_log_is_known(sight, group, placed)
 
 
@@ -551,8 +554,9 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
         return _lives_there(replace(found, text=verdict.value), oldest, commit)
     if verdict is Verdict.LEFT:
         return _left(replace(found, skipped=0), found.before - there.offset)
-    back = f" (back from {found.before}: {verdict.value})" if verdict.goes_back else ""
-    return replace(placed_there, text=placed_there.text + back)
+    if not verdict.goes_back:
+        return placed_there
+    return replace(placed_there, text=f"{placed_there.text} (back from {found.before}: {verdict.value})")
 
 
 def has_lost_its_place(sight: Sight, group: str, found: MovedPlace) -> bool:

@@ -532,6 +532,7 @@ class OffsetMap:
 
     __slots__ = (
         "_end",
+        "_first",
         "_known",
         "_lacking",
         "_ordered_out",
@@ -564,6 +565,7 @@ class OffsetMap:
         self._targets = [target_of(part, part.first) for part in self._known]
         self._position = position
         self._end = end
+        self._first: Stretch | None = None
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -593,8 +595,10 @@ class OffsetMap:
         return bool(self._parts) and (self._parts[0].lacking or self._parts[0].certain < self._sources[0])
 
     def first(self) -> Stretch | None:
-        """The first stretch, if anything was mirrored."""
-        return next(iter(self), None)
+        """The first stretch, if anything was mirrored; kept, since each translation asks for it."""
+        if self._first is None:
+            self._first = next(iter(self), None)
+        return self._first
 
     def source_to_target(self, offset: int) -> int | None:
         """The target offset from which on everything lies that the source has from ``offset`` on.
