@@ -224,14 +224,16 @@ def test_no_group_is_called_exact_in_what_is_lost_before_a_place_to_which_an_ord
             here = {record.value: record.offset for record in read(cluster_a, name)[0]}
             there = {value: offset for offset, value in copied(one, copy)}
             found = told(file, name, here.values())
+            log = "\n".join(f"{each.offset} {each.key!r} {each.value!r}" for each in read(one, INTERNAL)[0])
             mirror.kill_all()
     for number, value in enumerate(records(24)):
         led = found[here[value]]
         right = there[value] if value in there else there[records(1, 16)[0]]
-        assert isinstance(led, Translated)
-        assert led.offset == right if led.place.exact else led.offset <= right
-        assert led.place.exact or 4 <= number < 20, number
-        assert not (led.place.exact and 4 <= number < 12), number
+        said = f"record {number}, at {right} on the target, is led to {led}, by a topic cut at {kept}:\n{log}"
+        assert isinstance(led, Translated), said
+        assert led.offset == right if led.place.exact else led.offset <= right, said
+        assert led.place.exact or 4 <= number < 20, said
+        assert not (led.place.exact and 4 <= number < 12), said
 
 
 NO_PROGRESS_BYTES = 340
