@@ -127,6 +127,29 @@ def test_what_the_flow_has_made_its_copy_since_did_not_hold_records_of_others_be
     assert held_before(FLOW, anew, PAIRS, {"A.pay": TARGET["A.pay"]._replace(topic_id=ANOTHER)}) == frozenset()
 
 
+@pytest.mark.parametrize("beats", [True, False])
+def test_a_topic_with_a_name_of_heartbeats_is_not_the_flows_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, *, beats: bool
+):
+    pair, copy = ("pay.heartbeats", "A.pay.heartbeats"), "A.pay.heartbeats"
+    target = {copy: TARGET["A.pay"]}
+    asked: list[list[TopicPartition]] = []
+
+    def hold_heartbeats(_: object, places: list[TopicPartition], __: int) -> frozenset[str]:
+        asked.append([*places])
+        return frozenset(place.topic for place in places if beats)
+
+    monkeypatch.setattr("sparkmirror.duties.own_copies.hold_heartbeats", hold_heartbeats)
+    others = of_others(sides_with(monkeypatch, JournalState(), {copy: 9}), [pair], target)
+    assert others == (() if beats else (NotOurs(cluster=B, source=pair[0], topic=copy),))
+    assert asked == [[TopicPartition(copy, 0)]]
+    state = state_of([progress(pair[0], THIS.hex)])
+    assert held_before(FLOW, state, [pair], target) == frozenset()
+    state.take(occupied(THIS.hex, copy))  # it held records of others when the flow began, whatever it holds now
+    assert held_before(FLOW, state, [pair], target) == {copy}
+    assert of_others(sides_with(monkeypatch, state, {copy: 9}), [pair], target) != ()
+
+
 def test_a_source_topic_that_the_flow_back_writes_is_a_copy_of_the_targets_own():
     back = state_of([progress("A.pay", THIS.hex), progress("A.orders", ""), progress("A.new", THIS.hex)])
     ids = {"pay": THIS.hex, "orders": ANOTHER.hex, "new": ANOTHER.hex, "other": THIS.hex}

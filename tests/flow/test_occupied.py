@@ -25,6 +25,8 @@ from sparkmirror.config import (
     StartPlaces,
 )
 from sparkmirror.copy.registrations import Registration
+from sparkmirror.duties import duty
+from sparkmirror.duties.own_copies import of_others
 from sparkmirror.duties.topics import remote_topic
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.dry_run import preview
@@ -35,7 +37,9 @@ from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.tails import read_headers
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.lab.records import Reader, Row, extents, row_of
+from sparkmirror.mm2.heartbeats import Heartbeat
 from sparkmirror.mm2.stored_offsets import Owner, StoredOffset
+from sparkmirror.mm2.tail import Seen
 from sparkmirror.model import Alias, FlowName, TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC
 from tests.flow.running import Running, admin_of, count, create_topic, write_file
@@ -221,6 +225,30 @@ def test_a_topic_that_another_flow_has_written_is_not_begun(sides: Sides, topic,
     )
 
 
+@pytest.mark.kafka
+def test_a_name_of_heartbeats_makes_no_topic_of_the_target_a_copy_of_heartbeats(sides: Sides, topic) -> None:
+    apps, beats, mixed = (f"{topic(name)}.heartbeats" for name in ("apps", "beats", "mixed"))
+    for name in (apps, beats, mixed):
+        create_topic(sides.source, name, 2, KEPT)
+        create_topic(sides.target, sides.copy(name), 1, KEPT)
+    sides.write(sides.target, sides.copy(apps))
+    for name in (beats, mixed):  # as MirrorMaker 2 copies them
+        producer = Producer({"bootstrap.servers": sides.target.bootstrap_servers, "log_level": 3})
+        for number in range(3):
+            beat = Heartbeat(source="z", target="A", timestamp_ms=WHEN + number)
+            producer.produce(sides.copy(name), beat.value, beat.key, timestamp=WHEN)
+        assert producer.flush(60) == 0
+    sides.write(sides.target, sides.copy(mixed), [1])
+    pairs = [(TopicPartition(one, 0), TopicPartition(sides.copy(one), 0)) for one in (apps, beats, mixed)]
+    logs = TargetLogs(sides.flow, sides.connect("A"), sides.connect("B"), *sides.ids)
+    others = {sides.copy(apps), sides.copy(mixed)}
+    assert sides.refused(apps, beats, mixed).keys() == {apps, mixed}
+    assert Occupied(sides.flow, logs).held(pairs) == others
+    named, there = [(here.topic, copy.topic) for here, copy in pairs], admin.list_topics(sides.connect("B"))
+    asked = duty.Sides(flow=sides.flow, source=sides.connect("A"), target=sides.connect("B"), store=None)
+    assert {one.topic for one in of_others(asked, named, there)} == others
+
+
 LATEST, EARLIEST = StartPlace(kind=Beginning.LATEST), StartPlace(kind=Beginning.EARLIEST)
 MOMENT = StartPlace(kind=Beginning.TIMESTAMP, value=WHEN)
 
@@ -229,7 +257,7 @@ MOMENT = StartPlace(kind=Beginning.TIMESTAMP, value=WHEN)
     ("changes", "topic", "asked"),
     [
         ({}, "t", True),
-        ({}, "heartbeats", False),
+        ({}, "heartbeats", True),
         ({"auto_offset_reset": AutoOffsetReset.LATEST}, "t", False),
         ({"start": StartPlaces(position=LATEST)}, "t", False),
         ({"start": StartPlaces(position=MOMENT)}, "t", False),
@@ -286,6 +314,21 @@ def test_a_run_copies_the_other_topics_and_takes_such_a_one_over_by_an_order(
     # Other times than the source's: what lies beyond the stored position cannot be told, and is named.
     assert "1 partitions of 1 topics were taken over from MirrorMaker 2" in " ".join(mirror.output.split())
     assert (len(records(cluster_b, f"{stem}.{known}")), len(records(cluster_b, f"{stem}.{fresh}"))) == (60 + 50, 100)
+
+
+@pytest.mark.parametrize("beats", [True, False])
+def test_heartbeats_of_other_mirrors_stop_no_copy_of_heartbeats(*, beats: bool) -> None:
+    here, there = TopicPartition("pay.heartbeats", 0), TopicPartition("A.pay.heartbeats", 0)
+    written, flow = (
+        Found(records={there: [Seen(7, WHEN, b"x")]}, failed={}),
+        Found(records={}, failed={}, flows={there: "C->B"}),
+    )
+    for found in (written, flow):
+        held = frozenset({there.topic} if beats else ())
+        logs: Any = SimpleNamespace(of_others=lambda _, found=found: found, hold_heartbeats=lambda _, held=held: held)
+        subject = Occupied(FLOW, logs)
+        assert (subject.held([(here, there)]) == frozenset()) is beats
+        assert (subject.look([(here, there)]) == {}) is beats
 
 
 @pytest.mark.parametrize("policy", [PolicyChoice(), IDENTITY])

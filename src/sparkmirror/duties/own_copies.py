@@ -7,7 +7,7 @@ deletion.
 A target topic is the flow's copy where
     * the flow copies to it, by progress with the topic's id, and it held no records of others when it began
       (``duty_records.OccupiedTopic``); what MirrorMaker 2 copied and the flow took over has such progress;
-    * it is empty, and about to be copied to;
+    * it is empty, or holds heartbeats alone, and is about to be copied to;
     * the file says that the flow may begin behind records of others there (``topics.append``, ``start.positions``).
 
 Invariant: what cannot be known is not the flow's.
@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.duty import Change, Sides, Sign
 from sparkmirror.duties.flow_back import FlowBackRecord
-from sparkmirror.duties.topics import unclaimed
+from sparkmirror.duties.heartbeat_copies import hold_heartbeats
+from sparkmirror.duties.topics import is_heartbeats, unclaimed
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
@@ -71,7 +72,8 @@ def of_others(
     again = _owned(sides, [pair for pair in there if pair[1] in filled], target) if filled else {}
     others = [pair for pair, own in first.items() if own is False or (pair[1] in filled and not again[pair])]
     alias, due = sides.flow.target.alias, _unclaimed(sides.flow, others, target)
-    return tuple(NotOurs(cluster=alias, source=source, topic=copy) for source, copy in sorted(due))
+    beats = _beats(sides, [pair for pair in due if first[pair] is None], target)
+    return tuple(NotOurs(cluster=alias, source=source, topic=copy) for source, copy in sorted(due) if copy not in beats)
 
 
 def held_before(
@@ -180,6 +182,13 @@ def _unclaimed(
     places = (TopicPartition(source, number) for source, copy in pairs for number in target[copy].partitions)
     due = {place.topic for place in unclaimed(flow, places)}
     return [pair for pair in pairs if pair[0] in due]
+
+
+def _beats(sides: Sides, pairs: Iterable[tuple[str, str]], target: Mapping[str, TopicDescription]) -> frozenset[str]:
+    """The target topics that hold heartbeats alone, of those that have the names of copies of heartbeats."""
+    named = (copy for source, copy in pairs if is_heartbeats(sides.flow, source))
+    places = [TopicPartition(copy, number) for copy in named for number in target[copy].partitions]
+    return hold_heartbeats(sides.target, places, sides.flow.admin_timeout_ms)
 
 
 def _id_of(topic: TopicDescription) -> str:

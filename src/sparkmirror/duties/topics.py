@@ -153,16 +153,15 @@ def copy_of(flow: FlowConfig, topic: str) -> str:
 def unclaimed(flow: FlowConfig, places: Iterable[TopicPartition]) -> set[TopicPartition]:
     """Those of the partitions of which nobody has said that their copies may hold records of others when they begin.
 
-    Copies of heartbeats may, and what homeward topics lead to is the target's own.
+    What homeward topics lead to is the target's own. That a name ends in ``heartbeats`` says nothing: clients of the
+    source choose names.
 
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
     appended, some = append_filter(flow), set(places)
     free = {
-        topic
-        for topic in {here.topic for here in some}
-        if not (is_heartbeats(flow, topic) or is_homeward(flow, topic) or appended.matches(topic))
+        topic for topic in {here.topic for here in some} if not (is_homeward(flow, topic) or appended.matches(topic))
     }
     return {here for here in some if here.topic in free and not flow.start.chosen(*here)}
 

@@ -13,8 +13,9 @@ A mirror may have copied the other way too, from the target to the source, long 
 source's log are looked for on the target as well, and not the newest ones of the target alone.
 
 Invariants: nobody is stopped who copies nothing twice: a partition that has a position, an order or a start of its own,
-that begins at the source's end, or whose target is empty, was emptied, or has nothing but control records; of a topic
-either all partitions that have not begun are begun or none; what cannot be read is not begun.
+that begins at the source's end, or whose target is empty, was emptied, or has nothing but control records, or but
+heartbeats under a name of heartbeats; of a topic either all partitions that have not begun are begun or none; what
+cannot be read is not begun.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from dataclasses import dataclass, field, replace
 from sparkmirror.config import AutoOffsetReset, FlowConfig, Isolation
 from sparkmirror.copy.origins import brought_from, read_registry
 from sparkmirror.copy.registrations import registrations
-from sparkmirror.duties.topics import is_homeward, unclaimed
+from sparkmirror.duties.heartbeat_copies import hold_heartbeats
+from sparkmirror.duties.topics import is_heartbeats, is_homeward, unclaimed
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.comparing import seen
@@ -42,7 +44,7 @@ from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import read_headers
 from sparkmirror.mm2.tail import Seen
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.naming import WRITERS_TOPIC, append_filter, policy_for
+from sparkmirror.naming import WRITERS_TOPIC, append_filter
 
 AROUND = 200
 """So many offsets are compared with a record of the other side, from the first of its time on."""
@@ -125,6 +127,10 @@ class TargetLogs:
             if not batch.control and batch.producer_id in others
         }
         return replace(found, failed={**found.failed, **tails.failed}, flows=flows)
+
+    def hold_heartbeats(self, places: Sequence[TopicPartition]) -> frozenset[str]:
+        """The topics of these target partitions that hold heartbeats alone."""
+        return hold_heartbeats(self._target, places, patience_ms(self._config, len(places)))
 
     def copied(self, pairs: Pairs, found: Found) -> Found:
         """Those of the records that are equal to one that was born at the source, or came to it from a third cluster.
@@ -282,7 +288,7 @@ class Occupied:
         topics = {there.topic for _, there in due}
         # The others of a topic that stands still are asked about too: it begins as a whole.
         asked = dict(due) | {here: there for topic in topics for here, there in self._stopped.get(topic, {}).items()}
-        found = self._logs.of_others(list(asked.values())) if asked else Found(records={}, failed={})
+        found = self._of_others(list(asked.items()))
         if self._config.tells_writers and found.records:
             found = self._logs.copied(tuple(asked.items()), found)
         written = {there.topic: (there, one[-1]) for there, one in sorted(found.records.items(), reverse=True)}
@@ -317,9 +323,17 @@ class Occupied:
             SparkmirrorError: the registry of writers cannot be read.
         """
         due = unclaimed(self._config, [here for here, _ in pairs])
-        places = [there for here, there in pairs if here in due]
-        found = self._logs.of_others(places) if places else Found(records={}, failed={})
+        found = self._of_others([(here, there) for here, there in pairs if here in due])
         return frozenset(there.topic for there in (*found.records, *found.flows, *found.failed))
+
+    def _of_others(self, pairs: Pairs) -> Found:
+        """What others wrote to the target partitions, without copies of heartbeats, which any mirror may have left."""
+        found = self._logs.of_others([there for _, there in pairs]) if pairs else Found(records={}, failed={})
+        named = [there for here, there in pairs if is_heartbeats(self._config, here.topic)]
+        held = [there for there in named if there in found.records or there in found.flows]
+        beats = self._logs.hold_heartbeats(held) if held else frozenset()
+        records = {there: some for there, some in found.records.items() if there.topic not in beats}
+        return replace(found, records=records, flows={p: f for p, f in found.flows.items() if p.topic not in beats})
 
     def _of_nobody(self, topic: str, there: TopicPartition, newest: Seen) -> str:
         if self._config.tells_writers:
@@ -337,11 +351,11 @@ class Occupied:
 
 def repeating(config: FlowConfig, pairs: Pairs) -> Pairs:
     """Those that, without a position, begin at the oldest record by default, where nobody said that they may."""
-    policy, appended = policy_for(config.policy, config.source.alias), append_filter(config)
+    appended = append_filter(config)
     topics = {
         topic
         for topic in {here.topic for here, _ in pairs}
-        if not (policy.is_heartbeats_topic(topic) or is_homeward(config, topic) or appended.matches(topic))
+        if not (is_homeward(config, topic) or appended.matches(topic))
     }
     return [(here, there) for here, there in pairs if here.topic in topics and _from_oldest(config, here)]
 
