@@ -55,7 +55,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.idempotent_journal import IdempotentJournal
 from sparkmirror.kafka.journal import Journal, encode
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.kafka.login_errors import login_failure
+from sparkmirror.kafka.login_errors import NOT_SHOWN, login_failure
 from sparkmirror.kafka.memory import DAY_MS, memories_ms
 from sparkmirror.kafka.ownership import Ownership
 from sparkmirror.kafka.reading import Span, read_records
@@ -71,6 +71,7 @@ from tests.kafka.hostile_broker import (
     LOGIN_KEYS,
     METADATA,
     RECORDS,
+    SASL_AUTHENTICATE,
     HostileBroker,
     Lies,
     cluster_of,
@@ -549,10 +550,55 @@ def test_no_part_of_a_token_is_repeated_either():
     token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtaXJyb3IifQ.c2lnbmF0dXJlLW9mLXRoZS1pc3N1ZXI"
     shown = (f"n,,\x01auth=Bearer {token}\x01\x01".encode(),)
     for part in (token[:60], token.split(".")[2], token[5:21]):
-        said = login_failure(kafka_errors.SaslAuthenticationFailedError(f"bad token {part}, sorry"), "X", shown, None)
+        said = login_failure(kafka_errors.KafkaProtocolError(f"bad token {part}, sorry"), "X", shown, None)
         assert str(said).endswith("bad token [hidden], sorry")
-    whole = login_failure(kafka_errors.SaslAuthenticationFailedError(f"{token[8:24]}x{token[30:46]}"), "X", shown, None)
+        refused = login_failure(kafka_errors.SaslAuthenticationFailedError(f"bad token {part}"), "X", shown, None)
+        assert str(refused).endswith(NOT_SHOWN)
+    whole = login_failure(kafka_errors.KafkaProtocolError(f"{token[8:24]}x{token[30:46]}"), "X", shown, None)
     assert str(whole).endswith("[hidden]x[hidden]")
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "whole": str,
+    "without the last character": lambda secret: secret[:-1],
+    "without the first character": lambda secret: secret[1:],
+    "base64": lambda secret: base64.b64encode(secret.encode()).decode(),
+    "base64 of the message": lambda secret: base64.b64encode(b"\0mirror\0" + secret.encode()).decode(),
+    "upper case": str.upper,
+    "hexadecimal": lambda secret: secret.encode().hex(),
+    "reversed": lambda secret: secret[::-1],
+    "spaced": " ".join,
+    "halves": lambda secret: f"{secret[:8]} | {secret[8:]}",
+    "URL-encoded": lambda secret: "".join(f"%{byte:02x}" for byte in secret.encode()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sentence", ["bad login: {}", "Authentication failed: Invalid username or password{}"])
+def test_a_broker_that_was_shown_a_password_cannot_have_it_told_by_a_refusal_in_any_form(
+    form: str, sentence: str, broker: HostileBroker, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    secret = "Corr3ct-Horse-7x"
+    told, honest = FORMS[form](secret), broker.model.answer
+
+    def answer(key: int, request: Any) -> Any:
+        response = honest(key, request)
+        if key == SASL_AUTHENTICATE:
+            response.error_code, response.error_message = 58, sentence.format(told)
+        return response
+
+    broker.model.answer = answer  # type: ignore[method-assign]  # a false broker's
+    cluster = cluster_of(broker, replace(security_of(SaslMechanism.PLAIN), password=Secret(secret)))
+    try:
+        with pytest.raises(LinkError) as refused:
+            admin.cluster_id(cluster, 2_000)
+    finally:
+        cluster.close()
+    assert told not in str(refused.value)
+    assert told not in caplog.text
+    assert NOT_SHOWN in str(refused.value)
+    assert refused.value.lasting
 
 
 @pytest.mark.parametrize("lifetime_ms", [-(1 << 63), -1, 0, 1, 1_000, 1 << 40, (1 << 63) - 1])

@@ -248,6 +248,8 @@ def test_a_wrong_password_is_told_as_such(secured: LabCluster, tmp_path: Path):
     finally:
         cluster.close()
     assert "check user name, password" in str(caught.value)
+    said = "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-"
+    assert said in str(caught.value)
     assert "no-such-secret" not in str(caught.value)
 
 

@@ -1,4 +1,11 @@
-"""Why a connection has nothing to log in with, as kafka-python's own kinds of errors, so that it acts on them."""
+"""Why a login failed, as kafka-python's own kinds of errors, so that it acts on them.
+
+Invariant: of a broker's own words about a login only those are shown that Kafka's brokers use, matched as a whole. A
+broker that was shown a password can say it again, in any form: encoded, reversed, in parts.
+
+Reference: ``PlainSaslServer``, ``ScramSaslServer``, ``OAuthBearerSaslServer`` and ``SaslServerAuthenticator`` of Kafka
+2.8 to 4.3, ``ScramMessages`` and RFC 5802 for the errors of SCRAM.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +20,30 @@ from sparkmirror.config.security_settings import SaslMechanism
 MOST_CHARACTERS = 1_000
 RUN = 16
 """Characters of a secret in a row that may not be shown; fewer may be any word."""
+
+_SENTENCES = frozenset(
+    {
+        "Authentication failed: Invalid username or password",
+        "Authentication failed: credentials for user could not be verified",
+        "Authentication failed: Client requested an authorization id that is different from username",
+        '{"status":"invalid_token"}',
+        '{"status":"insufficient_scope"}',
+    }
+)
+_OF_A_MECHANISM = (
+    "Authentication failed during authentication due to invalid credentials with SASL mechanism {}",
+    "Authentication failed during re-authentication due to invalid credentials with SASL mechanism {}",
+    "Authentication failed due to invalid credentials with SASL mechanism {}",
+    "Failed to authenticate via SASL {}",  # kafka-python's own: the exchange ended without a yes
+)
+_SCRAM_ERRORS = frozenset(
+    """
+    invalid-encoding extensions-not-supported invalid-proof channel-bindings-dont-match
+    server-does-support-channel-binding channel-binding-not-supported unsupported-channel-binding-type
+    unknown-user invalid-username-encoding no-resources other-error
+    """.split()
+)
+NOT_SHOWN = "the broker's own words are not shown, since they may repeat the login; they are in the broker's log"
 
 _PARTS = re.compile(r"[\x00\x01 ]")
 
@@ -42,8 +73,6 @@ class LoginDelayedError(kafka_errors.KafkaConnectionError):  # type: ignore[misc
 def login_failure(failure: Exception, mechanism: str, shown: Iterable[bytes], password: str | None) -> Any:
     """A failure of a login, as an exception of kafka-python, with what may be shown of it.
 
-    Whoever the broker is, it may repeat what it was shown.
-
     Args:
         failure: as it was raised, with texts of the broker.
         mechanism: by which the client logs in.
@@ -58,15 +87,35 @@ def login_failure(failure: Exception, mechanism: str, shown: Iterable[bytes], pa
         kind = type(failure).__name__
         return kafka_errors.KafkaProtocolError(f"the broker's answer to a login by {mechanism} is none ({kind})")
     secrets = [*shown]
-    said = shortened(without_secrets(str(failure), secrets, password))
     if isinstance(failure, LoginRefusedError):
-        return LoginRefusedError(said, failure.remedy)
+        return LoginRefusedError(shortened(without_secrets(failure.reason, secrets, password)), failure.remedy)
     if isinstance(failure, kafka_errors.SaslAuthenticationFailedError):
-        return kafka_errors.SaslAuthenticationFailedError(said)
+        return kafka_errors.SaslAuthenticationFailedError(refusal(" ".join(map(str, failure.args)), mechanism))
     failure.args = tuple(
         shortened(without_secrets(each, secrets, password)) if isinstance(each, str) else each for each in failure.args
     )
     return failure
+
+
+def refusal(text: str, mechanism: str) -> str:
+    """What may be shown of a refused login: the name of an error other than a refusal, and words that are known. Pure.
+
+    Args:
+        text: of kafka-python: the name of the error and the broker's words, or its own words.
+        mechanism: by which the client logs in.
+    """
+    name, _, words = text.partition(": ")
+    code = name if isinstance(getattr(kafka_errors, name, None), type) else ""
+    said = words if code else text
+    known = said in _SENTENCES or said in {each.format(mechanism) for each in _OF_A_MECHANISM}
+    told = said if known else NOT_SHOWN
+    named = code and code != kafka_errors.SaslAuthenticationFailedError.__name__
+    return f"{code}: {told}" if named else told
+
+
+def scram_error(text: str) -> str:
+    """What may be shown of an error of SCRAM. Pure."""
+    return text if text in _SCRAM_ERRORS else NOT_SHOWN
 
 
 def _others(text: str, mechanism: str) -> str:

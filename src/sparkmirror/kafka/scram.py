@@ -14,7 +14,7 @@ from typing import Any
 from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
 
-from sparkmirror.kafka.login_errors import LoginRefusedError
+from sparkmirror.kafka.login_errors import LoginRefusedError, scram_error
 
 LEAST_ITERATIONS = 4096
 _LOGIN = "check user name, password and sasl.mechanism"
@@ -46,6 +46,8 @@ class _Client(ScramClient):  # type: ignore[misc]  # kafka-python carries no typ
             raise LoginRefusedError("the broker asks for an extension of SCRAM that is not known here", _BROKER)
         if not base64.b64decode(said["s"], validate=True):
             raise LoginRefusedError("the broker asks for a SCRAM proof without a salt", _BROKER)
+        if not said["i"].isdecimal():
+            raise ValueError("its number of iterations is none")  # Python's own error would repeat what was said
         iterations = int(said["i"])
         if iterations < LEAST_ITERATIONS:
             few = f"{iterations} iterations; at least {LEAST_ITERATIONS} are safe"
@@ -78,7 +80,7 @@ def _attributes(message: bytes) -> dict[str, str]:
     """
     said = dict(_pair(part) for part in message.decode().split(","))
     if "e" in said:
-        raise LoginRefusedError(f"the broker refuses the SCRAM login: {said['e']}", _LOGIN)
+        raise LoginRefusedError(f"the broker refuses the SCRAM login: {scram_error(said['e'])}", _LOGIN)
     return said
 
 

@@ -69,8 +69,8 @@ BOOTSTRAP_TRY_MS, MOST_DOUBLINGS = 3_000, 5
 
 decoding.install()
 
-for _logger in ("kafka.net.connection", "kafka.protocol.parser"):
-    # At DEBUG they show whatever is sent, passwords and tokens among it.
+for _logger in ("kafka.net.connection", "kafka.protocol.parser", "kafka.net.sasl.oauth"):
+    # At DEBUG they show whatever is sent, passwords and tokens among it, and what a broker says of a token.
     logging.getLogger(_logger).addFilter(lambda record: record.levelno > logging.DEBUG)
 
 
