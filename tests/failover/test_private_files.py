@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sparkmirror.batches import columns
 from sparkmirror.cli import failover
 from sparkmirror.failover import divergence
 from sparkmirror.failover.divergence import Divergent
@@ -40,8 +41,10 @@ def test_a_report_is_read_by_its_owner_alone(tmp_path: Path):
 
 
 def test_exported_records_are_read_by_their_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    record = {"offset": 1, "timestamp": 2, "key": b"k", "value": b"v", "headers": []}
-    monkeypatch.setattr(divergence, "_tables", lambda *_: [pa.Table.from_pylist([record])])
+    record = {"offset": 1, "timestamp": 2, "timestamp_type": 0, "key": b"k", "value": b"v", "headers": []}
+    monkeypatch.setattr(
+        divergence, "_tables", lambda *_: [pa.Table.from_pylist([record], schema=columns.column_schema())]
+    )
     found, flow = [Divergent(TopicPartition("orders", 0), 1, 2)], report(tmp_path, operation()).flow
     cluster: Any = None  # what it would be read from stands above
     assert divergence.export(cluster, flow, found, tmp_path / "new", "failback-1", ()) == 1

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
@@ -13,6 +12,7 @@ from confluent_kafka import TopicPartition as Place
 from sparkmirror.config import Isolation
 from sparkmirror.kafka import spots
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.opened_records import Row
 from sparkmirror.kafka.spots import Spot, read_spots
 from sparkmirror.model import TopicPartition
 from tests.flow.logs import read
@@ -50,8 +50,8 @@ def write(servers: str, topic: str) -> None:
     assert plain.flush(ANSWER_SECONDS) == flat.flush(ANSWER_SECONDS) == 0
 
 
-def kept(row: Mapping[str, Any]) -> tuple[int, bytes]:
-    return row["offset"], row["value"]
+def kept(row: Row) -> tuple[int, bytes]:
+    return row.offset, bytes(row.value or b"")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from sparkmirror.batches import TimestampType
@@ -22,6 +23,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.configs import describe_configs
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.opened_records import rows
 from sparkmirror.kafka.reading import Read, Span, read_up_to
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -42,21 +44,18 @@ Maps = Callable[[Set[TopicPartition]], Mapping[TopicPartition, OffsetMap]]
 
 
 class _Record(NamedTuple):
-    """What is compared. Copies may have further headers."""
+    """What is compared, and its size in bytes. Copies may have further headers."""
 
     offset: int
     timestamp: int
     timestamp_type: int
     content: tuple[bytes | None, bytes | None]
+    size: int
 
     def is_copy_of(self, other: _Record) -> bool:
         """Copies have the source's time, also one that its broker has set, unless their own broker sets times."""
         untimed = self.timestamp_type != TimestampType.CREATE_TIME or other.timestamp_type == TimestampType.NONE
         return (untimed or self.timestamp == other.timestamp) and self.content == other.content
-
-    @property
-    def size(self) -> int:
-        return sum(len(each or b"") for each in self.content)
 
 
 class Copy(NamedTuple):
@@ -433,10 +432,15 @@ def _copies(records: Sequence[_Record], offsets: OffsetMap) -> dict[int, _Record
 def _records(table: Any) -> list[_Record]:
     return [
         _Record(
-            offset=each["offset"],
-            timestamp=each["timestamp"],
-            timestamp_type=each["timestamp_type"],
-            content=(each["key"], each["value"]),
+            offset=each.offset,
+            timestamp=each.timestamp,
+            timestamp_type=each.timestamp_type,
+            content=(_digest(each.key), _digest(each.value)),
+            size=sum(len(part) for part in (each.key, each.value) if part is not None),
         )
-        for each in table.to_pylist()
+        for each in rows(table)
     ]
+
+
+def _digest(part: Any | None) -> bytes | None:
+    return None if part is None else blake2b(part, digest_size=16).digest()

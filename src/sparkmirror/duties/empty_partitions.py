@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sparkmirror.batches import columns
 from sparkmirror.config import Isolation
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
@@ -57,7 +56,7 @@ def ends_of_empty(
     starts = admin.find_offsets(target, sorted(ends), OffsetSpec.EARLIEST, timeout_ms=ask_ms).found
     found = {place: end for place, end in ends.items() if starts.get(place) == end or (known or {}).get(place) == end}
     spots = [Spot(place, starts[place]) for place in ends if place not in found and place in starts]
-    read = read_spots(target, spots, lambda row: int(row[columns.OFFSET]), timeout_ms, UNCOMMITTED) if spots else None
+    read = read_spots(target, spots, lambda row: row.offset, timeout_ms, UNCOMMITTED) if spots else None
     if read is not None:
         empty = (spot.partition for spot, first in read.found.items() if first is None or first >= ends[spot.partition])
         found |= {place: ends[place] for place in empty}

@@ -10,7 +10,6 @@ References: OffsetForLeaderEpoch (KIP-101, KIP-320), topic ids (KIP-516).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties.topics import remote_topic
@@ -18,6 +17,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.opened_records import extent
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.topic_ids import ids_of_topics
@@ -94,16 +94,11 @@ def records_at(
     starts = admin.find_offsets(cluster, list(offsets), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
     spans = {place: Span(offsets[place], offsets[place] + 1) for place, at in starts.found.items()}
     spans = {place: span for place, span in spans.items() if starts.found[place] <= span.first}
-    read = read_records(cluster, spans, _offsets, timeout_ms, Isolation.READ_UNCOMMITTED)
+    read = read_records(cluster, spans, extent, timeout_ms, Isolation.READ_UNCOMMITTED)
     return Results(
         found={place: bool(read.found.get(place)) for place in starts.found if place not in read.failed},
         failed={**starts.failed, **read.failed},
     )
-
-
-def _offsets(table: Any) -> list[int]:
-    offsets: list[int] = table.column("offset").to_pylist()
-    return offsets
 
 
 def lost_sources(

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from sparkmirror.batches import columns
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.flow_back import Back, other_side
+from sparkmirror.kafka.opened_records import Row
 from sparkmirror.kafka.spots import Spot, read_spots
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.map import OffsetMap
@@ -144,5 +143,5 @@ def _end(own: OffsetMap) -> int:
     return NO_OFFSET if last is None else last.target
 
 
-def _offset(row: Mapping[str, Any]) -> int:
-    return int(row[columns.OFFSET])
+def _offset(row: Row) -> int:
+    return row.offset

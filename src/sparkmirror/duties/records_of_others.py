@@ -11,9 +11,8 @@ copy, what lies before the flow's first record is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sparkmirror.batches import columns
 from sparkmirror.config import Isolation
 from sparkmirror.copy.origins import read_registry
 from sparkmirror.copy.registrations import ids_of_flow
@@ -23,6 +22,7 @@ from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import TopicDescription
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.opened_records import extent
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.model import TopicPartition
 from sparkmirror.naming import WRITERS_TOPIC
@@ -124,10 +124,11 @@ def _first_of_others(sides: Sides, state: JournalState, source: str, copy: str, 
             return f"the offset map does not tell which of the records of {place} are the flow's"
         for span in _in_chunks(spans):
             others = read_records(
-                sides.target, {place: span}, _offsets, timeout_ms, Isolation.READ_UNCOMMITTED, without=own
+                sides.target, {place: span}, extent, timeout_ms, Isolation.READ_UNCOMMITTED, without=own
             ).complete()[place]
             if others:
-                return f"it holds records that the flow has not written, the first at offset {others[0]} of {place}"
+                first = others[0].first
+                return f"it holds records that the flow has not written, the first at offset {first} of {place}"
     return ""
 
 
@@ -143,8 +144,3 @@ def own_producers(sides: Sides, state: JournalState) -> tuple[int, ...]:
         return ()
     entries = sides.target.run(read_registry, Journal(sides.target, WRITERS_TOPIC))
     return tuple(ids_of_flow(entries, str(sides.flow.name), state.flow.target_id, (state.flow.source_id,)))
-
-
-def _offsets(table: Any) -> list[int]:
-    found: list[int] = table.column(columns.OFFSET).to_pylist()
-    return found

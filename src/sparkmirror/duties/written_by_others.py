@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sparkmirror.config import Isolation
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.opened_records import extent
 from sparkmirror.kafka.reading import Span, read_up_to
 from sparkmirror.model import TopicPartition
 
@@ -64,10 +65,11 @@ def written(
     found = {place: Written(span.first) for place, span in spans.items()}
     rest = {place: span for place, span in spans.items() if span.first < span.end}
     while rest and time.monotonic() < until:
-        read = read_up_to(source, rest, _offsets, timeout_ms, AT_ONCE_BYTES, isolation, without).complete()
+        read = read_up_to(source, rest, extent, timeout_ms, AT_ONCE_BYTES, isolation, without).complete()
         for place, part in read.items():
             if part.records:
-                found[place] = found[place].more(Written(max(part.records) + 1, len(part.records)))
+                count = sum(each.records for each in part.records)
+                found[place] = found[place].more(Written(part.records[-1].last + 1, count))
             rest[place] = Span(part.end, spans[place].end)
             if found[place].records > most:
                 found[place] = _with_unread(found[place], rest[place])
@@ -78,8 +80,3 @@ def written(
 
 def _with_unread(found: Written, rest: Span) -> Written:
     return found.more(Written(rest.end, rest.end - rest.first))
-
-
-def _offsets(table: Any) -> list[int]:
-    offsets: list[int] = table.column("offset").to_pylist()
-    return offsets

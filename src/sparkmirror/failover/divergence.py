@@ -36,7 +36,8 @@ from sparkmirror.kafka.configs import ConfigEntry, describe_configs
 from sparkmirror.kafka.epochs import believed_ends
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
-from sparkmirror.kafka.reading import Span, read_records, read_up_to
+from sparkmirror.kafka.opened_records import Row, extent, rows
+from sparkmirror.kafka.reading import Span, read_up_to
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.source_history import UNDEFINED
 
@@ -49,8 +50,14 @@ RANGES = 20
 CHUNK = 10_000
 """Offsets that are read at a time."""
 
+TEXT_BYTES = 3 << 18
+"""Of a key or a value, which become text at a time: a multiple of three."""
+
 AT_ONCE_BYTES = 4 << 20
 """Of a partition at a time, where records of some producers are looked for."""
+
+ENOUGH_BYTES = 1 << 20
+"""Of a partition at a time, where it is enough that there is a record."""
 
 LARGEST = 100 << 20
 """Bytes of a batch, at most: what brokers take in a request by default."""
@@ -166,10 +173,10 @@ def with_records(
     while rest:  # of each partition one at a time, until there is a record
         now = {one.partition: one for one in reversed(rest)}
         spans = {place: Span(rest[one], min(one.end, rest[one] + size)) for place, one in now.items()}
-        counted = read_records(cluster, spans, _counted, timeout_ms, without=without).complete()
+        read = read_up_to(cluster, spans, extent, timeout_ms, ENOUGH_BYTES, without=without).complete()
         for place, one in now.items():
-            rest[one] = spans[place].end
-            if sum(counted[place]):
+            rest[one] = read[place].end
+            if read[place].records:
                 kept.append(one)
             if one in kept or rest[one] == one.end:
                 del rest[one]
@@ -207,8 +214,8 @@ def first_of(
         now = {one.partition: one for one in reversed(rest)}
         spans = {place: Span(rest[one], one.end) for place, one in now.items()}
         only = dict.fromkeys(spans, producers)
-        read = read_up_to(cluster, spans, _offsets, timeout_ms, AT_ONCE_BYTES, only=only).complete()
-        firsts |= {place: min(part.records) for place, part in read.items() if part.records}
+        read = read_up_to(cluster, spans, extent, timeout_ms, AT_ONCE_BYTES, only=only).complete()
+        firsts |= {place: part.records[0].first for place, part in read.items() if part.records}
         rest |= {one: read[place].end for place, one in now.items()}
         rest = {one: at for one, at in rest.items() if at < one.end and one.partition not in firsts}
     return firsts
@@ -329,8 +336,8 @@ def export(
         for partition, ranges in groupby(found, key=lambda one: one.partition):
             with private_file(directory / exported_as(partition, stem)) as file:
                 for table in (each for one in ranges for each in _tables(cluster, one, flow.admin_timeout_ms, without)):
-                    for record in table.to_pylist():
-                        file.write(json.dumps(_as_json(record), ensure_ascii=False) + "\n")
+                    for record in rows(table, many_headers=sys.maxsize):
+                        file.writelines(_as_json(record))
                     copied += table.num_rows
     except OSError as failure:
         raise SparkmirrorError(f"{directory}: {failure}: name another directory with --report") from failure
@@ -343,20 +350,11 @@ def _tables(cluster: Cluster, one: Divergent, timeout_ms: int, without: Collecti
     first = max(one.first, oldest[one.partition])
     while first < one.end:
         span = Span(first, min(first + CHUNK, one.end))
-        found = read_records(
-            cluster, {one.partition: span}, lambda table: [table], timeout_ms, without=without
-        ).complete()
-        yield from (table for table in found[one.partition] if table.num_rows)
-        first = span.end
-
-
-def _counted(table: Any) -> list[int]:
-    return [table.num_rows]
-
-
-def _offsets(table: Any) -> list[int]:
-    offsets: list[int] = table.column("offset").to_pylist()
-    return offsets
+        found = read_up_to(
+            cluster, {one.partition: span}, lambda table: [table], timeout_ms, AT_ONCE_BYTES, without=without
+        ).complete()[one.partition]
+        yield from (table for table in found.records if table.num_rows)
+        first = found.end
 
 
 def _make(cluster: Cluster, partitions: Mapping[str, int], names: Mapping[str, str], flow: FlowConfig) -> None:
@@ -377,14 +375,26 @@ def _make(cluster: Cluster, partitions: Mapping[str, int], names: Mapping[str, s
     admin.wait_for_leaders(cluster, wanted, timeout_ms).complete()
 
 
-def _as_json(record: Mapping[str, Any]) -> dict[str, Any]:
-    def text(part: bytes | None) -> str | None:
-        return None if part is None else base64.b64encode(part).decode()
+def _as_json(record: Row) -> Iterator[str]:
+    """A line, in pieces."""
+    yield f'{{"offset": {record.offset}, "timestamp": {record.timestamp}, "key": '
+    yield from _text(record.key)
+    yield ', "value": '
+    yield from _text(record.value)
+    yield ', "headers": ['
+    for number, (key, value) in enumerate(record.headers):
+        name = json.dumps(bytes(key).decode(errors="replace"), ensure_ascii=False)
+        yield f"{', ' if number else ''}[{name}, "
+        yield from _text(value)
+        yield "]"
+    yield "]}\n"
 
-    return {
-        "offset": record["offset"],
-        "timestamp": record["timestamp"],
-        "key": text(record["key"]),
-        "value": text(record["value"]),
-        "headers": [[each["key"].decode(errors="replace"), text(each["value"])] for each in record["headers"]],
-    }
+
+def _text(part: Any | None) -> Iterator[str]:
+    if part is None:
+        yield "null"
+        return
+    yield '"'
+    for first in range(0, len(part), TEXT_BYTES):
+        yield base64.b64encode(memoryview(part)[first : first + TEXT_BYTES]).decode()
+    yield '"'

@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sparkmirror.config import Isolation
 from sparkmirror.duties.duty import Sides
@@ -28,6 +27,7 @@ from sparkmirror.failover.plan import some
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.groups import OFFSETS_TOPIC, Offsets
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.opened_records import extent
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.group_commits import Commits, landed, merged
@@ -176,10 +176,6 @@ def others_behind(
     maps = KnownMaps(sides).of({copies[place] for place in few})
     mine: Collection[int] = {one for each in maps.values() for one in each.producer_ids}
     everything = Isolation.READ_UNCOMMITTED  # an open transaction is somebody's too, and must not be waited for
-    found = read_records(sides.target, few, _offsets, timeout_ms, everything, mine).found if few else {}
-    last = {place: max(offsets) for place, offsets in found.items() if offsets}
+    found = read_records(sides.target, few, extent, timeout_ms, everything, mine).found if few else {}
+    last = {place: records[-1].last for place, records in found.items() if records}
     return silent | last | {place: span.end - 1 for place, span in some.items() if place not in found}
-
-
-def _offsets(table: Any) -> list[int]:
-    return [int(each) for each in table.column("offset").to_pylist()]

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from sparkmirror.batches import TimestampType, columns
+from sparkmirror.batches import HEADER_NAME, TimestampType
 from sparkmirror.config import Isolation
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import BrokerError, LinkError
 from sparkmirror.failover.clock import Clock
-from sparkmirror.failover.verifying import Aim, Finding, Logs, Question, Seen, Verdict, begin, judge
+from sparkmirror.failover.verifying import Aim, Finding, Headers, Logs, Question, Seen, Verdict, begin, judge
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.opened_records import Row
 from sparkmirror.kafka.rounds import Results, chunks
 from sparkmirror.kafka.spots import Spot, read_spots
 from sparkmirror.model import TopicPartition
@@ -29,6 +30,11 @@ from sparkmirror.offsets.map import OffsetMap
 
 AT_ONCE = 2_000
 """Offsets that are verified side by side; between such pieces the time is looked at."""
+
+HEADER_BYTES, LARGE_HEADERS = 100, 64 << 10
+"""What each header takes besides its bytes, and from where on those of a record are kept as a digest."""
+
+WAY = HEADER_NAME.encode()
 
 _LATE = Finding(Verdict.LATE)
 
@@ -133,17 +139,32 @@ def _read(cluster: Cluster, spots: Iterable[Spot], clock: Clock, isolation: Isol
     return read_spots(cluster, list(dict.fromkeys(spots)), seen, clock.step_ms, isolation)
 
 
-def seen(row: Mapping[str, Any]) -> Seen:
+def seen(row: Row) -> Seen:
     """What is kept of a record."""
     return Seen(
-        offset=row[columns.OFFSET],
-        time=row[columns.TIMESTAMP],
-        stamped=row[columns.TIMESTAMP_TYPE] == TimestampType.LOG_APPEND_TIME,
-        key=_digest(row[columns.KEY]),
-        value=_digest(row[columns.VALUE]),
-        headers=tuple((header[columns.KEY], header[columns.VALUE]) for header in row[columns.HEADERS]),
+        offset=row.offset,
+        time=row.timestamp,
+        stamped=row.timestamp_type == TimestampType.LOG_APPEND_TIME,
+        key=_digest(row.key),
+        value=_digest(row.value),
+        headers=_kept(row.headers),
     )
 
 
-def _digest(data: bytes | None) -> bytes | None:
+def _kept(headers: tuple[tuple[Any, Any | None], ...]) -> Headers:
+    """The headers of a record; of large ones those that tell of its way, before a digest of the others."""
+    if sum(len(key) + len(value or b"") + HEADER_BYTES for key, value in headers) <= LARGE_HEADERS:
+        return tuple((bytes(key), None if value is None else bytes(value)) for key, value in headers)
+    digest, ways = blake2b(digest_size=16), list[tuple[bytes, bytes | None]]()
+    for key, value in headers:
+        if len(key) == len(WAY) and bytes(key) == WAY and len(value or b"") <= LARGE_HEADERS:
+            ways.append((WAY, None if value is None else bytes(value)))
+            continue
+        for part in (key, value):
+            digest.update(b"-" if part is None else b"%d:" % len(part))
+            digest.update(b"" if part is None else part)
+    return (*ways, (b"", digest.digest()))
+
+
+def _digest(data: Any | None) -> bytes | None:
     return None if data is None else blake2b(data, digest_size=16).digest()

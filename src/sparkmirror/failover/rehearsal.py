@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from sparkmirror.batches import columns
 from sparkmirror.config import FlowConfig, MirrorConfig, Side
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
@@ -142,9 +141,7 @@ class _Rehearsal:
     def _oldest(self, sides: Sides, positions: dict[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The time of the first record at each position; None where none is visible."""
         spots = [Spot(place, position) for place, position in positions.items()]
-        read = read_spots(
-            sides.source, spots, lambda row: int(row[columns.TIMESTAMP]), self._clock.step_ms, sides.flow.isolation
-        )
+        read = read_spots(sides.source, spots, lambda row: row.timestamp, self._clock.step_ms, sides.flow.isolation)
         return {spot.partition: time_ms for spot, time_ms in read.found.items()}
 
     def _rights(self, sides: Sides) -> None:

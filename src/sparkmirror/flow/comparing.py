@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from sparkmirror.batches import TimestampType, columns
+from sparkmirror.batches import TimestampType
 from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.duties.duty import Sides
 from sparkmirror.errors import BrokerError
 from sparkmirror.flow.inheriting import Arrived, Comparison, Copied, arrive, from_below, from_end, from_last, from_sync
 from sparkmirror.kafka.codes import UNAUTHORIZED
+from sparkmirror.kafka.opened_records import Row, rows
 from sparkmirror.kafka.reading import read_records
 from sparkmirror.kafka.rounds import Results, chunks
 from sparkmirror.mm2.tail import Match, Matched, Seen, Undecided, match_below, match_from_end, match_from_sync
@@ -121,20 +122,17 @@ def seen(table: Any, *, on_target: bool) -> list[Seen]:
     """The rows of a table, for a comparison; a time that the target's broker set is not the producer's."""
     return [
         Seen(
-            row[columns.OFFSET],
-            None
-            if on_target and row[columns.TIMESTAMP_TYPE] == TimestampType.LOG_APPEND_TIME
-            else row[columns.TIMESTAMP],
+            row.offset,
+            None if on_target and row.timestamp_type == TimestampType.LOG_APPEND_TIME else row.timestamp,
             _digest(row),
         )
-        for row in table.to_pylist()
+        for row in rows(table)
     ]
 
 
-def _digest(row: Mapping[str, Any]) -> bytes:
+def _digest(row: Row) -> bytes:
     digest = blake2b(digest_size=16)
-    headers = [part for header in row[columns.HEADERS] for part in (header[columns.KEY], header[columns.VALUE])]
-    for part in (row[columns.KEY], row[columns.VALUE], *headers):
+    for part in (row.key, row.value, *(part for header in row.headers for part in header)):
         digest.update(b"-" if part is None else b"%d:" % len(part))
-        digest.update(part or b"")
+        digest.update(b"" if part is None else part)
     return digest.digest()

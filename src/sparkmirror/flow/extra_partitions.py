@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.copy.origins import brought_from
@@ -23,6 +22,7 @@ from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.opened_records import extent
 from sparkmirror.kafka.reading import Span, read_up_to
 from sparkmirror.model import TopicPartition
 
@@ -105,7 +105,7 @@ class ExtraPartitions:
         if not spans:
             return
         makers = brought_from(source, *self._ids)
-        found = read_up_to(source, spans, _offsets, timeout_ms, AT_ONCE_BYTES, isolation, makers).found
+        found = read_up_to(source, spans, extent, timeout_ms, AT_ONCE_BYTES, isolation, makers).found
         self._read |= {place: part.end for place, part in found.items()}
         self._written |= {place for place, part in found.items() if part.records}
 
@@ -114,8 +114,3 @@ def _told(flow: FlowConfig, places: Sequence[TopicPartition]) -> str:
     numbers = ", ".join(str(place.partition) for place in places)
     which = f"partition {numbers}" if len(places) == 1 else f"partitions {numbers}"
     return f"what others wrote to {which} of it is not brought home: {said(flow, places[0])}"
-
-
-def _offsets(table: Any) -> list[int]:
-    offsets: list[int] = table.column("offset").to_pylist()
-    return offsets

@@ -2,7 +2,8 @@
 
 Invariants: one request for all partitions of a leader, all leaders at the same time; a partition that fails stops no
 other (`Results`); what is returned lies below the high watermark, under read_committed below the last stable offset and
-without aborted transactions; control records are none.
+without aborted transactions; control records are none. Whatever is in an answer, it is opened in steps
+(`opened_records`), between which the network loop has its turn.
 
 References: FetchRequest (KIP-74), aborted transactions (KIP-98).
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -26,6 +27,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.fetching import Part, one_off_request, parts_of
 from sparkmirror.kafka.leaders import Leader
+from sparkmirror.kafka.opened_records import OpenedRecords, in_turn
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
 from sparkmirror.model import TopicPartition
 
@@ -33,6 +35,9 @@ CORRUPT_MESSAGE, REQUEST_TIMED_OUT = 2, 7
 
 PARTITIONS = 200
 ANSWER_BYTES, PARTITION_BYTES = 32 << 20, 4 << 20
+OPENED_BYTES = 64 << 20
+"""Of a partition, where what is read of it has a limit that is less: records may be far larger than their batches."""
+
 FETCH_MS, ASK_MS, WAIT_MS = 10_000, 3_000, 500
 
 T = TypeVar("T")
@@ -53,7 +58,8 @@ class Read(NamedTuple, Generic[T]):
 
 
 Take = Callable[[Any], list[T]]
-"""Makes what is kept of some records, given as an Arrow table (``batches.column_schema``)."""
+"""Makes what is kept of some records, given as an Arrow table (``batches.column_schema``): no values, and no parts of
+the table, unless the bytes that are read have a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +82,14 @@ class _Reading(Generic[T]):
     span: Span
     offset: int
     left: int
+    left_opened: int
+    opened: int = 0
     found: list[T] = field(default_factory=list)
     failure: Answer[TopicPartition, Read[T]] | None = None
 
     @property
     def open(self) -> bool:
-        return self.failure is None and self.offset < self.span.end and self.left > 0
+        return self.failure is None and self.offset < self.span.end and self.left > 0 and self.left_opened > 0
 
     @property
     def part(self) -> Part:
@@ -91,26 +99,49 @@ class _Reading(Generic[T]):
     def fail(self, code: int, message: str = "", link: LinkError | None = None) -> None:
         self.failure = Answer(key=self.partition, code=code, message=message, link=link)
 
-    def read(self, part: Any, wanted: _Wanted[T]) -> None:
-        """Takes what an answer says of the partition; nothing when others filled the answer."""
+    def read(self, part: Any, wanted: _Wanted[T]) -> Iterator[int]:
+        """Takes what an answer says of the partition; nothing when others filled the answer.
+
+        Args:
+            part: of the answer.
+            wanted: what is kept.
+
+        Yields:
+            The bytes of the records of each step.
+        """
         if part.error_code != 0:
             self.fail(part.error_code)
             return
         index = batches.index(part.records or b"")
         if len(index):
-            told = part.aborted_transactions or () if wanted.isolation is Isolation.READ_COMMITTED else ()
-            aborted = [(one.producer_id, one.first_offset) for one in told]
             try:
-                kept = batches.keep(index, start_offset=self.offset, aborted=aborted, dropped_producers=wanted.without)
-                kept = kept if self.only is None else batches.of_producers(kept, index, self.only)
-                self.found += wanted.take(batches.decode(index, kept, until=self.span.end))
+                yield from self._open(index, part, wanted)
             except BatchError as damage:
                 self.fail(CORRUPT_MESSAGE, str(damage))
                 return
-            self.offset = max(self.offset, int(index.last_offset[-1]) + 1)
-            self.left -= len(part.records)
-        if index.error is not None:
+        if index.error is not None and (not len(index) or self.offset > int(index.last_offset[-1])):
             self.fail(CORRUPT_MESSAGE, str(index.error))
+
+    def _open(self, index: batches.Indexed, part: Any, wanted: _Wanted[T]) -> Iterator[int]:
+        told = part.aborted_transactions or () if wanted.isolation is Isolation.READ_COMMITTED else ()
+        aborted = [(one.producer_id, one.first_offset) for one in told]
+        kept = batches.keep(index, start_offset=self.offset, aborted=aborted, dropped_producers=wanted.without)
+        kept = kept if self.only is None else batches.of_producers(kept, index, self.only)
+        records = OpenedRecords(index=index, kept=kept, offset=self.offset, until=self.span.end)
+        before, limit = self.opened, self.left_opened
+
+        def take(table: Any) -> bool:
+            self.found += wanted.take(table)
+            return records.opened < limit
+
+        while self.open and not records.over:
+            records.step(take)
+            self.offset = records.offset
+            size = before + records.opened - self.opened
+            self.opened, self.left_opened = before + records.opened, limit - records.opened
+            if records.over:
+                self.left -= len(part.records)
+            yield size
 
 
 def read_records(
@@ -126,7 +157,7 @@ def read_records(
     Args:
         cluster: where.
         spans: from where to where.
-        take: makes what is kept of records, called once for each answer.
+        take: makes what is kept of records, called for some of them at a time.
         timeout_ms: milliseconds until partitions without an answer count as failed.
         isolation: whether records of transactions that were aborted, or are open, are there too.
         without: producer ids whose records are left out.
@@ -146,6 +177,8 @@ def read_up_to(
     only: Mapping[TopicPartition, Collection[int]] | None = None,
 ) -> Results[TopicPartition, Read[T]]:
     """As `read_records`, but ends in each partition when about so many bytes of batches were read, at least one.
+
+    Of batches that open to far more it ends earlier, at `OPENED_BYTES` of records or ``most_bytes``.
 
     ``only`` are the producer ids whose records are kept of a partition; of all, where it is not named.
     """
@@ -175,6 +208,7 @@ def read_up_to(
                     span=span,
                     offset=span.first,
                     left=most_bytes,
+                    left_opened=max(most_bytes, OPENED_BYTES),
                 )
             )
         cluster.run(_read_all, cluster, by_node, wanted, deadline)
@@ -212,8 +246,14 @@ async def _read_leader(
     wanted: _Wanted[T],
     deadline: Deadline,
 ) -> None:
-    """Fetches until every partition is read to the end of its span, or the time is over."""
-    while pending := [reading for reading in readings if reading.open][:PARTITIONS]:
+    """Fetches until every partition is read to the end of its span, or the time is over.
+
+    Those of which much has been opened come last, so that they hold up no other.
+    """
+    while not deadline.passed:
+        pending = sorted((each for each in readings if each.open), key=lambda each: each.opened)[:PARTITIONS]
+        if not pending:
+            return
         try:
             answer = await cluster.exchange(
                 one_off_request(
@@ -228,13 +268,14 @@ async def _read_leader(
         except LinkError as failure:
             _fail(readings, 0, link=failure)
             return
-        if answer.error_code != 0 or deadline.passed:
-            _fail(readings, answer.error_code or REQUEST_TIMED_OUT)
+        if answer.error_code != 0:
+            _fail(readings, answer.error_code)
             return
         names = {reading.topic_id: reading.partition.topic for reading in pending}
         by_partition = {reading.partition: reading for reading in pending}
-        for reading, part in parts_of(answer, by_partition, names):
-            reading.read(part, wanted)
+        parts = {one.partition: (one, part) for one, part in parts_of(answer, by_partition, names)}
+        await in_turn(cluster, [reading.read(part, wanted) for reading, part in parts.values()], deadline)
+    _fail(readings, REQUEST_TIMED_OUT)
 
 
 def _fail(readings: Sequence[_Reading[T]], code: int, link: LinkError | None = None) -> None:

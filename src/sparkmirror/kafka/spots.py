@@ -4,7 +4,7 @@ Invariants: one request at a time to each leader, with one place of each of its 
 what an answer holds of later places is taken from it too. A place costs few answers: one behind which nothing comes
 within `REACH` of them has no record. A partition that fails stops no other (`Results`). What is told lies below the
 high watermark, under read_committed below the last stable offset and outside aborted transactions; control records are
-none.
+none. Whatever is in an answer, it is opened in steps (`opened_records`), and no further than to the last place in it.
 
 References: FetchRequest (KIP-74: a batch larger than the limit comes whole only for the first partition of an answer).
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -29,6 +29,7 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import LEADER_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
 from sparkmirror.kafka.fetching import Part, one_off_request, parts_of
 from sparkmirror.kafka.leaders import Leader
+from sparkmirror.kafka.opened_records import OpenedRecords, Row, in_turn, rows
 from sparkmirror.kafka.rounds import Answer, Deadline, Results, explained, repeat
 from sparkmirror.model import TopicPartition
 
@@ -52,8 +53,8 @@ class Spot(NamedTuple):
     offset: int
 
 
-Take = Callable[[Mapping[str, Any]], T]
-"""Makes what is kept of a record, given with the columns of ``batches.column_schema``."""
+Take = Callable[[Row], T]
+"""Makes what is kept of a record, which is not its bytes: these go with the table in which they lie."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +70,7 @@ class _Reading(Generic[T]):
     offset: int = 0
     limit: int = LEAST_BYTES
     looked: int = 0
+    opened: int = 0
     found: dict[int, T | None] = field(default_factory=dict)
     failure: Answer[Spot, T | None] | None = None
 
@@ -86,8 +88,12 @@ class _Reading(Generic[T]):
     def fail(self, code: int, message: str = "", link: LinkError | None = None) -> None:
         self.failure = Answer(key=Spot(self.partition, self.offset), code=code, message=message, link=link)
 
-    def read(self, part: Any) -> None:
-        """Takes what an answer says of the partition; nothing when others filled the answer."""
+    def read(self, part: Any) -> Iterator[int]:
+        """Takes what an answer says of the partition; nothing when others filled the answer.
+
+        Yields:
+            The bytes of the records of each step.
+        """
         if part.error_code == OFFSET_OUT_OF_RANGE:
             self._settle(None)
         elif part.error_code != 0:
@@ -95,7 +101,7 @@ class _Reading(Generic[T]):
         else:
             index = batches.index(part.records or b"")
             if len(index):
-                self._look_through(index, part)
+                yield from self._look_through(index, part)
             elif index.error is not None:
                 self.fail(CORRUPT_MESSAGE, str(index.error))
             elif self.offset >= self._end(part):
@@ -107,23 +113,37 @@ class _Reading(Generic[T]):
         committed = self.isolation is Isolation.READ_COMMITTED
         return int(part.last_stable_offset if committed else part.high_watermark)
 
-    def _look_through(self, index: batches.Indexed, part: Any) -> None:
+    def _look_through(self, index: batches.Indexed, part: Any) -> Iterator[int]:
         told = part.aborted_transactions or () if self.isolation is Isolation.READ_COMMITTED else ()
         aborted = [(one.producer_id, one.first_offset) for one in told]
+        following = int(index.last_offset[-1]) + 1
+
+        def take(table: Any) -> bool:
+            self._settle_within(table)
+            return bool(self.wanted) and self.wanted[0] < following
+
         try:
-            table = batches.decode(index, batches.keep(index, start_offset=self.offset, aborted=aborted))
+            kept = batches.keep(index, start_offset=self.offset, aborted=aborted)
+            records = OpenedRecords(index=index, kept=kept, offset=self.offset)
+            while self.wanted and self.wanted[0] < following and not records.over:
+                before = records.opened
+                records.step(take)
+                self.opened += records.opened - before
+                records.offset = max(records.offset, self.wanted[0] if self.wanted else following)
+                self.offset = records.offset
+                yield records.opened - before
         except BatchError as damage:
             self.fail(CORRUPT_MESSAGE, str(damage))
             return
-        offsets = table.column(columns.OFFSET).to_numpy()
-        following = int(index.last_offset[-1]) + 1
-        while self.wanted and self.wanted[0] < following:
-            row = int(np.searchsorted(offsets, self.wanted[0]))
-            if row == len(offsets):
-                break
-            self._settle(self.take(table.slice(row, 1).to_pylist()[0]))
         if self.wanted and self.wanted[0] < following:
             self._go_on(following)
+
+    def _settle_within(self, table: Any) -> None:
+        """Settles the places up to the last of some records."""
+        offsets = table.column(columns.OFFSET).to_numpy()
+        while self.wanted and self.wanted[0] <= offsets[-1]:
+            row = int(np.searchsorted(offsets, self.wanted[0]))
+            self._settle(self.take(next(rows(table.slice(row, 1)))))
 
     def _go_on(self, following: int) -> None:
         """Nothing was there for the next place, which is looked for from ``following`` on, but not without end."""
@@ -215,8 +235,11 @@ async def _read_all(cluster: Cluster, by_node: Mapping[int, Sequence[_Reading[T]
 
 
 async def _read_leader(cluster: Cluster, node: int, readings: Sequence[_Reading[T]], deadline: Deadline) -> None:
-    """Fetches until every place has its answer, or the time is over."""
-    while pending := [reading for reading in readings if reading.open][:PARTITIONS]:
+    """Fetches until every place has its answer, or the time is over; those with much in them come last."""
+    while not deadline.passed:
+        pending = sorted((each for each in readings if each.open), key=lambda each: each.opened)[:PARTITIONS]
+        if not pending:
+            return
         request = one_off_request(
             [each.part for each in pending],
             isolation=pending[0].isolation,
@@ -233,10 +256,9 @@ async def _read_leader(cluster: Cluster, node: int, readings: Sequence[_Reading[
             return
         names = {reading.topic_id: reading.partition.topic for reading in pending}
         by_partition = {reading.partition: reading for reading in pending}
-        for reading, part in parts_of(answer, by_partition, names):
-            reading.read(part)
-        if deadline.passed:
-            _fail(readings, REQUEST_TIMED_OUT)
+        parts = {one.partition: (one, part) for one, part in parts_of(answer, by_partition, names)}
+        await in_turn(cluster, [reading.read(part) for reading, part in parts.values()], deadline)
+    _fail(readings, REQUEST_TIMED_OUT)
 
 
 def _fail(readings: Sequence[_Reading[T]], code: int, link: LinkError | None = None) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 from kafka.partitioner.default import murmur2
 
-from sparkmirror.batches import columns
 from sparkmirror.config import Isolation
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.kafka import admin
@@ -22,9 +21,13 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION, broker_error
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.opened_records import rows
 from sparkmirror.kafka.reading import Span, read_records
 from sparkmirror.mm2.stored_offsets import Owner, StoredOffset, newest
 from sparkmirror.model import TopicPartition
+
+LARGEST = 64 << 10
+"""Bytes of a key or a value: two names and a few words, or a number."""
 
 Pair = tuple[bytes, bytes | None]
 
@@ -85,5 +88,9 @@ def home(key: bytes, partitions: int) -> int:
 
 
 def _pairs(table: Any) -> list[Pair]:
-    keys, values = table.column(columns.KEY).to_pylist(), table.column(columns.VALUE).to_pylist()
-    return [(key, value) for key, value in zip(keys, values, strict=True) if key is not None]
+    """The records that have a key, without such as are far too large for one; a value that is cut cannot be read."""
+    return [
+        (bytes(row.key), None if row.value is None else bytes(memoryview(row.value)[:LARGEST]))
+        for row in rows(table)
+        if row.key is not None and len(row.key) <= LARGEST
+    ]
