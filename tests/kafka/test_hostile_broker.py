@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.net.transport import KafkaTCPTransport
 
 from kafka import errors as kafka_errors
 from sparkmirror.batches import Codec
@@ -233,7 +234,7 @@ class Scram:
     """The broker's side of SCRAM, which knows the password."""
 
     def __init__(self, digest: str) -> None:
-        self._first, self._digest = "", digest
+        self._first, self._parameters, self._digest = "", "", digest
 
     def __call__(self, said: bytes) -> bytes:
         text = said.decode()
@@ -599,6 +600,65 @@ def test_a_broker_that_was_shown_a_password_cannot_have_it_told_by_a_refusal_in_
     assert told not in caplog.text
     assert NOT_SHOWN in str(refused.value)
     assert refused.value.lasting
+
+
+@pytest.fixture
+def closing(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
+    """The threads that close connections."""
+    threads: list[threading.Thread] = []
+    close = KafkaTCPTransport._close
+
+    def noted(transport: Any, error: Exception | None = None) -> None:
+        threads.append(threading.current_thread())
+        close(transport, error)
+
+    monkeypatch.setattr(KafkaTCPTransport, "_close", noted)
+    return threads
+
+
+def test_connections_are_closed_by_the_thread_that_reads_from_them(
+    broker: HostileBroker, closing: list[threading.Thread]
+):
+    cluster = cluster_of(broker)
+    thread = cluster.loop._io_thread
+    try:
+        assert admin.cluster_id(cluster, 10_000) == "hostile"
+        closing.clear()
+    finally:
+        cluster.close()
+    assert set(closing) == {thread}
+    assert not thread.is_alive()
+    cluster.close()
+
+
+def test_a_loop_that_is_held_while_its_cluster_is_closed_closes_the_connections_when_it_goes_on(
+    broker: HostileBroker,
+    closing: list[threading.Thread],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    monkeypatch.setattr("sparkmirror.kafka.cluster.CLOSE_MS", 50)
+    holds, goes_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        holds.set()
+        goes_on.wait(LATEST_S)
+
+    cluster = cluster_of(broker)
+    thread = cluster.loop._io_thread
+    try:
+        assert admin.cluster_id(cluster, 10_000) == "hostile"
+        closing.clear()
+        cluster.loop.call_soon_threadsafe(hold)
+        assert holds.wait(LATEST_S)
+        cluster.close()
+        assert closing == []
+        assert "cluster A: the network loop did not end within 50 ms" in caplog.text
+    finally:
+        goes_on.set()
+        thread.join(LATEST_S)
+        cluster.close()
+    assert set(closing) == {thread}
 
 
 @pytest.mark.parametrize("lifetime_ms", [-(1 << 63), -1, 0, 1, 1_000, 1 << 40, (1 << 63) - 1])

@@ -13,6 +13,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, TypeVarTuple, cast
 
 from kafka.net.selector import NetworkSelector
@@ -31,6 +32,8 @@ from sparkmirror.kafka.transport import ConnectionManager
 log = logging.getLogger(__name__)
 
 CALL_MS = 30_000
+CLOSE_MS = 5_000
+"""How long a loop may take to close its connections and end."""
 IN_FLIGHT = 5
 """Produce requests with batches that a broker may owe an answer."""
 BESIDE = 3
@@ -85,6 +88,7 @@ class Cluster:
         self.connections.throttled = self._throttled
         if self._owns_loop:
             self.loop.start()
+        self._thread = self.loop._io_thread
 
     @property
     def address(self) -> str:
@@ -296,11 +300,24 @@ class Cluster:
         )
 
     def close(self) -> None:
-        """Closes every connection; a loop of its own ends too."""
+        """Closes every connection; a loop of its own ends too.
+
+        The thread of the loop closes them: from another thread, it would take a socket away while the loop reads from
+        it, writes to it or waits for it. A loop that is held for longer than `CLOSE_MS` closes them when it goes on.
+        """
+        if self._owns_loop and not self._end_loop():
+            log.warning("cluster %s: the network loop did not end within %d ms", self.alias, CLOSE_MS)
+            return
         self.connections.close()
         if self._owns_loop:
-            self.loop.stop(5_000)
             self.loop.close()
+
+    def _end_loop(self) -> bool:
+        """Has the loop's thread close the connections and end; whether it has ended."""
+        with suppress(Exception):  # of a loop that was closed before, or has crashed
+            self.loop.call_soon_threadsafe(self.connections.close)
+        self.loop.stop(CLOSE_MS)
+        return not self._thread.is_alive()
 
 
 def _timings(settings: ClientSettings) -> dict[str, Any]:
