@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaConnectionError, KafkaProtocolError, KafkaTimeoutError, RequestTimedOutError
 from kafka.protocol.sasl import SaslAuthenticateRequest
 
 from sparkmirror.config import Security, SecurityProtocol
 from sparkmirror.kafka.cluster import new_loop
 from sparkmirror.kafka.tls import tls_context
-from sparkmirror.kafka.transport import Pieces, Protocol, TcpTransport, TlsTransport
+from sparkmirror.kafka.transport import Pieces, Protocol, TcpTransport, TlsTransport, more_telling
 from sparkmirror.lab.certificates import write_certificates
 
 
@@ -184,3 +184,25 @@ def test_what_is_sent_is_in_no_log_even_at_its_finest(caplog: pytest.LogCaptureF
     assert caplog.text == ""
     logging.getLogger("kafka.net.connection").warning("something else")
     assert "something else" in caplog.text
+
+
+def late_to_connect() -> Exception:
+    """As kafka-python gives it."""
+    failure: Exception = KafkaConnectionError("Connection timed out")
+    failure.__context__ = KafkaTimeoutError()
+    return failure
+
+
+@pytest.mark.parametrize("late", [late_to_connect(), KafkaTimeoutError(), RequestTimedOutError()])
+def test_an_attempt_that_a_deadline_cut_short_does_not_hide_why_those_before_it_failed(late: Exception):
+    reason = KafkaProtocolError("more than 2000 brokers are named")
+    assert more_telling(reason, late, cut_short=True) is reason
+    assert more_telling(None, late, cut_short=True) is late
+    assert more_telling(late, reason, cut_short=True) is reason
+
+
+def test_what_a_connection_newly_fails_by_is_told_where_it_had_its_time():
+    refused, late = KafkaConnectionError("111 ECONNREFUSED"), late_to_connect()
+    assert more_telling(refused, late, cut_short=False) is late
+    assert more_telling(late, refused, cut_short=True) is refused
+    assert more_telling(refused, RequestTimedOutError(), cut_short=False) is refused

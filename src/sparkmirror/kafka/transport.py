@@ -514,6 +514,26 @@ class KnownBrokers(ClusterMetadata):  # type: ignore[misc]  # kafka-python carri
         super().failed_update(exception)
 
 
+def more_telling(known: Exception | None, failure: Exception, *, cut_short: bool) -> Exception:
+    """Which of two failures of connections says more of why there is none: the newer one, with two exceptions.
+
+    Args:
+        known: the one before.
+        failure: the newer one.
+        cut_short: whether the deadline of a call left it less time than an attempt has at least. That its time was up
+            says nothing then: the last attempt before a deadline may have a millisecond.
+    """
+    if known is None or cause_of(failure).lasting:
+        return failure
+    late = isinstance(failure, kafka_errors.RequestTimedOutError) or (cut_short and _ran_out_of_time(failure))
+    return known if late or cause_of(known).lasting else failure
+
+
+def _ran_out_of_time(failure: Exception) -> bool:
+    """Whether a deadline ended it; kafka-python gives that as a failure to connect, with the context."""
+    return any(isinstance(each, kafka_errors.KafkaTimeoutError) for each in (failure, failure.__context__))
+
+
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python carries no types
     """kafka-python's connections, on the classes above.
 
@@ -542,15 +562,17 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
         """
         if node_id in self._turned_away and not self._others_may_do(node_id):
             raise self._turned_away.pop(node_id)
-        if self.cluster.is_bootstrap(node_id) and options.get("timeout_ms") is not None:
-            options["timeout_ms"] = min(options["timeout_ms"], self._bootstrap_ms(node_id))
+        left_ms, cut_short = options.get("timeout_ms"), False
+        if self.cluster.is_bootstrap(node_id) and left_ms is not None:
+            options["timeout_ms"] = min(left_ms, self._bootstrap_ms(node_id))
+            cut_short = left_ms < BOOTSTRAP_TRY_MS
         connection = super().get_connection(node_id, **options)
         if connection.__class__ is not Connection:
             connection.__class__ = Connection
             connection.throttled = self.throttled
             connection._reauth = Reauthenticator(connection)
             connection.on_answer = self._hear
-            connection.init_future.add_errback(lambda failure: self._remember(node_id, failure))
+            connection.init_future.add_errback(lambda failure: self._remember(node_id, failure, cut_short))
             connection.init_future.add_callback(lambda _: self._turned_away.pop(node_id, None))
         return connection
 
@@ -582,16 +604,10 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-
     def _batches_allowed_now(self) -> bool:
         return self.batches_allowed()
 
-    def _remember(self, node_id: Any, failure: Exception) -> None:
-        lasting = cause_of(failure).lasting
-        if lasting:
+    def _remember(self, node_id: Any, failure: Exception, cut_short: bool) -> None:
+        if cause_of(failure).lasting:
             self._turned_away[node_id] = failure
-        known = self.last_failure
-        tells_more = not isinstance(failure, kafka_errors.RequestTimedOutError) and not (
-            known is not None and cause_of(known).lasting
-        )
-        if known is None or lasting or tells_more:
-            self.last_failure = failure
+        self.last_failure = more_telling(self.last_failure, failure, cut_short=cut_short)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         try:
