@@ -12,9 +12,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from statistics import median
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from brokers import Side
 from measure import FIRST_RECORD_S, SILENCE_S, Figures, RunFailedError, costs
@@ -31,30 +32,37 @@ LANE_KILLS = 3
 def recovery(run: Run, again: Callable[[], Run], source: Side, target: Side, topic: str, partitions: int) -> Figures:
     """Kills a lane's worker a few times, then the driver, and starts the same command anew by ``again``."""
     stop = threading.Event()
-    writing = threading.Thread(target=_write, args=(source, topic, partitions, stop), daemon=True)
-    writing.start()
-    try:
-        _all_grow(run, target, dict.fromkeys(range(partitions), 0), FIRST_RECORD_S)
-        lanes = [_kill_a_lane(run, target, partitions) for _ in range(LANE_KILLS)]
-        kill_the_driver(run)
-        before = target.end_offsets(run.target_topic, partitions)
-        following = again()
-        with following.tree:
-            _all_grow(following, target, before, FIRST_RECORD_S)
-            takeover_s = time.monotonic() - following.tree.started
-            account = following.tree.stop()
-    finally:
-        stop.set()
-        writing.join(SILENCE_S)
+    producer = Producer({"bootstrap.servers": source.servers, "linger.ms": 5, "acks": "all"})
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write, producer, topic, partitions, stop)
+        try:
+            all_grow(run, target, dict.fromkeys(range(partitions), 0), FIRST_RECORD_S, writing)
+            lanes = [_kill_a_lane(run, target, partitions, writing) for _ in range(LANE_KILLS)]
+            kill_the_driver(run)
+            before = target.end_offsets(run.target_topic, partitions)
+            following = again()
+            with following.tree:
+                all_grow(following, target, before, FIRST_RECORD_S, writing)
+                takeover_s = time.monotonic() - following.tree.started
+                account = following.tree.stop()
+        finally:
+            stop.set()
     return {"lane_back_s": median(lanes), "lane_back_most_s": max(lanes), "takeover_s": takeover_s} | costs(account)
 
 
-def _write(source: Side, topic: str, partitions: int, stop: threading.Event) -> None:
-    """Writes to every partition in turn, at a fixed rate."""
-    producer = Producer({"bootstrap.servers": source.servers, "linger.ms": 5, "acks": "all"})
+def write(producer: Producer, topic: str, partitions: int, stop: threading.Event) -> None:
+    """Writes to every partition in turn, at a fixed rate; slower where the source takes no more.
+
+    Raises:
+        RunFailedError: the source did not take a record.
+    """
     began, number = time.monotonic(), 0
     while not stop.is_set():
-        producer.produce(topic, b"%d" % number, partition=number % partitions)
+        try:
+            producer.produce(topic, b"%d" % number, partition=number % partitions, on_delivery=_delivered)
+        except BufferError:
+            producer.poll(LOOK_S)
+            continue
         producer.poll(0)
         number += 1
         if number % 100 == 0:
@@ -62,13 +70,25 @@ def _write(source: Side, topic: str, partitions: int, stop: threading.Event) -> 
     producer.flush(SILENCE_S)
 
 
-def _all_grow(run: Run, target: Side, before: dict[int, int], seconds: float) -> None:
+def _delivered(error: KafkaError | None, _: Message) -> None:
+    if error is not None:
+        raise RunFailedError(f"the source did not take a record: {error}")
+
+
+def all_grow(run: Run, target: Side, before: dict[int, int], seconds: float, writing: Future[None]) -> None:
+    """Waits until every partition flows.
+
+    Raises:
+        RunFailedError: one stands still for that many seconds, or the run or what writes to the source has ended.
+    """
     deadline = time.monotonic() + seconds
     while True:
         ends = target.end_offsets(run.target_topic, len(before)) if run.target_topic in target.topics() else {}
         behind = [partition for partition, end in before.items() if ends.get(partition, 0) < end + GROWN]
         if not behind:
             return
+        if writing.done():
+            raise RunFailedError(f"writing to the source ended: {writing.exception()!r}") from writing.exception()
         if run.tree.ended():
             raise RunFailedError(f"it ended, see {run.tree.log}:\n{run.tree.tail()}")
         if time.monotonic() > deadline:
@@ -78,13 +98,13 @@ def _all_grow(run: Run, target: Side, before: dict[int, int], seconds: float) ->
         time.sleep(LOOK_S)
 
 
-def _kill_a_lane(run: Run, target: Side, partitions: int) -> float:
+def _kill_a_lane(run: Run, target: Side, partitions: int, writing: Future[None]) -> float:
     """Seconds until every partition has grown again."""
     workers = lane_workers(_driver(run))
     before = target.end_offsets(run.target_topic, partitions)
     began = time.monotonic()
     os.kill(max(workers), signal.SIGKILL)
-    _all_grow(run, target, before, SILENCE_S)
+    all_grow(run, target, before, SILENCE_S, writing)
     return time.monotonic() - began
 
 
