@@ -21,14 +21,20 @@ from sparkmirror.errors import BatchError
 from sparkmirror.failover import divergence, readings
 from sparkmirror.flow import comparing
 from sparkmirror.kafka import opened_records, reading, spots, stored_offsets
+from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import Leader
 from sparkmirror.kafka.opened_records import LIGHT_BYTES, Extent, OpenedRecords, extent, in_turn, rows
-from sparkmirror.kafka.reading import Span
+from sparkmirror.kafka.reading import Read, Span, read_records, read_up_to
+from sparkmirror.kafka.spots import Spot, read_spots
+from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition
+from tests import raw_batches
 from tests.batches.building import Rec, Written, sealed
+from tests.flow.running import create_topic
 
 PLACE, LEADER = TopicPartition("t", 0), Leader(1, 3)
 BOMB_BYTES = 48 << 20
+TIMEOUT_MS = 60_000
 NOBODY = batches.producers(())
 
 
@@ -293,3 +299,27 @@ def test_offsets_need_no_values():
     table = batches.decode(batches.index(batch(3, b"a", b"b")))
     assert extent(table) == [Extent(3, 4, 2)]
     assert extent(table.slice(0, 0)) == []
+
+
+@pytest.mark.kafka
+def test_what_clients_have_written_to_a_broker_is_read_whatever_it_opens_to(
+    cluster_a: LabCluster, lab_cluster: Callable[[str], Cluster], topic_name: str
+):
+    create_topic(cluster_a, topic_name, 2)
+    cluster = lab_cluster("A")
+    for number, sent in ((0, BOMBS), (1, batch(0, b"a", b"b"))):
+        index = batches.index(sent)
+        for start, size in zip(index.start.tolist(), index.size.tolist(), strict=True):
+            raw_batches.produce(cluster, topic_name, sent[start : start + size], number)
+    large, small = (TopicPartition(topic_name, number) for number in (0, 1))
+    both = {large: Span(0, 4), small: Span(0, 2)}
+    found = read_records(cluster, both, here, TIMEOUT_MS).complete()
+    assert {place: [one.offset for one in records] for place, records in found.items()} == {
+        large: [0, 1, 2, 3],
+        small: [0, 1],
+    }
+    limited = read_up_to(cluster, both, offsets_of, TIMEOUT_MS, 1 << 20).complete()
+    assert (limited[large], limited[small]) == (Read([0, 1], 2), Read([0, 1], 2))
+    wanted = [Spot(large, 3), Spot(large, 0), Spot(small, 1), Spot(small, 2)]
+    at = read_spots(cluster, wanted, readings.seen, TIMEOUT_MS).complete()
+    assert [record and record.offset for record in map(at.get, wanted)] == [3, 0, 1, None]

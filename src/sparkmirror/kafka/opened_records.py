@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -147,15 +148,19 @@ def _table(chunk: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches([chunk])
 
 
+Headers = tuple[tuple[Any, Any | None], ...]
+"""Names and values, each a bytes-like object."""
+
+
 class Row(NamedTuple):
     """A record whose bytes still lie in the table: they are read through the buffer protocol, and not copied."""
 
     offset: int
     timestamp: int
     timestamp_type: int
-    key: Any | None
-    value: Any | None
-    headers: tuple[tuple[Any, Any | None], ...]
+    key: memoryview | None
+    value: memoryview | None
+    headers: Headers
 
 
 def rows(table: Any, many_headers: int = MANY_HEADERS) -> Iterator[Row]:
@@ -165,19 +170,27 @@ def rows(table: Any, many_headers: int = MANY_HEADERS) -> Iterator[Row]:
         keys, values, headers = (chunk.column(name) for name in (columns.KEY, columns.VALUE, columns.HEADERS))
         ends = headers.offsets.to_pylist()
         offsets, times, types = (column.to_pylist() for column in named)
-        for row, (key, value) in enumerate(zip(keys, values, strict=True)):
+        for row, (key, value) in enumerate(zip(_blobs(keys), _blobs(values), strict=True)):
             own = headers.values.slice(ends[row], ends[row + 1] - ends[row])
-            blobs = key.as_buffer(), value.as_buffer()
-            yield Row(offsets[row], times[row], types[row], *blobs, _headers(own, many_headers))
+            yield Row(offsets[row], times[row], types[row], key, value, _headers(own, many_headers))
 
 
-def _headers(own: Any, many: int) -> tuple[tuple[Any, Any | None], ...]:
+def _blobs(array: Any) -> Iterator[memoryview | None]:
+    """The values of a binary array, where they lie: each of Arrow's scalars has a copy."""
+    _, ends, data = array.buffers()
+    bounds = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1].tolist()
+    view = memoryview(b"" if data is None else data)
+    for there, (first, end) in zip(array.is_valid().to_pylist(), pairwise(bounds), strict=True):
+        yield view[first:end] if there else None
+
+
+def _headers(own: Any, many: int) -> Headers:
     """Those of one record, given as an array of structures."""
     if not len(own):
         return ()
     keys, values = own.field(columns.KEY), own.field(columns.VALUE)
     if len(own) <= many:
-        return tuple((key.as_buffer(), value.as_buffer()) for key, value in zip(keys, values, strict=True))
+        return tuple(zip(_blobs(keys), _blobs(values), strict=True))
     digest = blake2b(digest_size=16)
     for array in (keys, values):
         for first in range(0, len(array), DIGESTED):
