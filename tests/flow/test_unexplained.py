@@ -41,7 +41,14 @@ def test_batches_of_the_flow_are_those_of_its_writers_since_its_first_start_on_r
 
 @pytest.mark.parametrize(
     ("offsets", "size", "reached"),
-    [(200, 1_000, 800), (200, unexplained.MOST_BYTES // 3, 600), (200, 0, 800), (0, 0, 1)],
+    [
+        (200, 1_000, 800),
+        (200, unexplained.MOST_BYTES // 3, 750),
+        (200, unexplained.MOST_BYTES // 2, 500),
+        (200, unexplained.MOST_BYTES - 1, 250),
+        (200, 0, 800),
+        (0, 0, 1),
+    ],
 )
 def test_a_log_is_read_four_times_as_far_back_but_not_much_more_than_the_most(offsets: int, size: int, reached: int):
     assert unexplained.reach(offsets, size) == reached
@@ -54,6 +61,18 @@ def test_a_log_is_read_back_to_its_begin_or_until_enough_was_read():
     assert unexplained.further_back({HERE: whole, THERE: part}, cache, ()) == {THERE: 10}
     assert unexplained.further_back({THERE: replace(part, since=20)}, cache, ()) == {THERE: 5}
     assert unexplained.further_back({THERE: part}, cache, {THERE}) == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "further"), [(unexplained.MOST_BYTES - 1, {THERE: 938}), (unexplained.MOST_BYTES, {})]
+)
+def test_a_log_is_read_back_until_all_that_is_promised_was_read(
+    monkeypatch: pytest.MonkeyPatch, size: int, further: dict[TopicPartition, int]
+):
+    cache = LogCache()
+    monkeypatch.setattr(cache, "size", lambda _there: size)
+    tail = Tail(start=0, high_watermark=1_000, batches=(), since=950)
+    assert unexplained.further_back({THERE: tail}, cache, ()) == further
 
 
 class Copied(Drivers):
@@ -123,6 +142,25 @@ def test_a_copy_is_known_behind_which_others_have_written(
     _, planning = drivers.starts()
     (event, _seconds) = drivers.plan(planning).waiting[drivers.here]
     assert "no segment on record" in event.text
+
+
+@pytest.mark.kafka
+def test_large_records_of_others_are_looked_at_in_turns(
+    drivers: Copied, cluster_b: LabCluster, monkeypatch: pytest.MonkeyPatch
+):
+    drivers.flow = replace(drivers.flow, start=LATEST)
+    monkeypatch.setattr(unexplained, "TURN_MS", 0)
+    write(cluster_b, drivers.there.topic, [0], [b"%d" % number * 50_000 for number in range(100, 250)])
+    _, planning = drivers.starts()
+    turns = 0
+    while not (planned := drivers.plan(planning)).plans:
+        (event, _seconds) = planned.waiting[drivers.here]
+        assert "is read back" in event.text
+        assert drivers.here in planned.nearer
+        turns += 1
+        assert turns < 50, "each look goes on where the last one has stopped"
+    assert turns > 1
+    assert (planned.plans[0].position, drivers.end) == (5, 150)
 
 
 @pytest.mark.kafka

@@ -17,13 +17,14 @@ from sparkmirror.duties.topics import remote_topic
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import patience_ms
 from sparkmirror.flow.positions import Resumed
-from sparkmirror.flow.takeover import LEASE_SECONDS, Resumption, Takeover, Waiting
+from sparkmirror.flow.takeover import LEASE_SECONDS, READ_IN_TURNS, Resumption, Takeover, Waiting
 from sparkmirror.flow.trust import Seen, distrust
 from sparkmirror.flow.unexplained import is_absent, unexplained
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.rounds import Results
+from sparkmirror.kafka.tails import LogCache
 from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import TopicPartition
 
@@ -47,6 +48,7 @@ class Resuming:
         self._takeover = takeover
         self._handed_out: set[TopicPartition] = set()
         self._looked: set[TopicPartition] = set()
+        self._cache = LogCache()
         self._safe: dict[TopicPartition, float] = {}
         self._haunted_until = time.monotonic() + LEASE_SECONDS if opened.signs.haunted else 0.0
 
@@ -54,8 +56,10 @@ class Resuming:
         """Partitions go to a lane."""
         self._handed_out.update(partitions)
 
-    def planned(self, plans: Iterable[PartitionPlan]) -> None:
+    def planned(self, plans: Sequence[PartitionPlan]) -> None:
         """Partitions have plans, by which lanes may write."""
+        for plan in plans:
+            self._cache.forget(plan.target)
         self._takeover.planned(plans)
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
@@ -127,13 +131,19 @@ class Resuming:
             self._opened.before,
             patience_ms(self._config, len(used)),
             self._looked,
+            self._cache,
         )
         copies = (place for place in state.progress if looked.found and place not in unknown)
         of_others = {TopicPartition(remote_topic(self._config, place.topic), place.partition) for place in copies}
         untold = {there: e for there, e in ends.failed.items() if not is_absent(e) or ids.get(there.topic)}
         failed = {**untold, **looked.failed}
         found = {here for here, there in unknown.items() if there in looked.found and there not in of_others}
-        return found, {here: Waiting(str(failed[there])) for here, there in unknown.items() if there in failed}
+        waiting = {
+            here: READ_IN_TURNS if there in self._cache.unfinished else Waiting(str(failed[there]))
+            for here, there in unknown.items()
+            if there in failed
+        }
+        return found, waiting
 
     def _is_unknown(self, here: TopicPartition) -> bool:
         state = self._opened.store.state

@@ -6,7 +6,8 @@ the producers that they remember, and the newest batches are looked at. Nobody i
 Invariant: batches of the flow from before its first start on record are none: its internal topic was deleted since.
 They are known by their epochs, see `FlowRecord.before`. Not found are batches whose producer the leader has forgotten,
 by its retention and the times of their records, and behind which others have written more than is read back: `NEWEST`
-offsets always, and `MOST_BYTES` of each partition once in a run, as far as `BACK_MS` for all of them are enough.
+offsets always, and `MOST_BYTES` of each partition once in a run, as far as `TURN_MS` for all of them are enough. The
+newest offsets may be large records: they are read in turns of `TURN_MS`, each of which goes on where the last stopped.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from sparkmirror.offsets.writers import came_since
 NEWEST = 200
 """So many of the last offsets of a target partition are looked at, each time."""
 
-MOST_BYTES, BACK_MS, FURTHER = 64 << 20, 4_000, 4
-"""So much of each log is read back besides, in so many milliseconds for all of them, each time so many times as far."""
+MOST_BYTES, FURTHER = 64 << 20, 4
+"""So much of each log is read back besides, each time so many times as far."""
+
+TURN_MS = 4_000
+"""For the newest offsets of all partitions in one look, and for what is read back besides."""
 
 
 def unexplained(
@@ -39,6 +43,7 @@ def unexplained(
     before: Sequence[Writer],
     timeout_ms: int,
     looked: set[TopicPartition],
+    cache: LogCache,
 ) -> Results[TopicPartition, Writer]:
     """The target partitions that have batches of the flow since its first start on record, and one writer of each.
 
@@ -49,6 +54,7 @@ def unexplained(
         before: as in the flow's record.
         timeout_ms: milliseconds until partitions without an answer count as failed.
         looked: those of which more than the newest offsets was read before; others are added.
+        cache: what was read before. Its `unfinished` are partitions whose newest offsets the next look goes on with.
 
     Raises:
         LinkError: no broker tells who leads.
@@ -57,11 +63,12 @@ def unexplained(
         return Results(found={}, failed={})
     found = of_flow(_remembered(target, list(ends), timeout_ms), ids, before)
     left = {there: max(0, end - NEWEST) for there, end in ends.items() if there not in found}
-    cache = LogCache()
     cache.begin(ids)
+    cache.limit(TURN_MS)
     tails = read_headers(target, left, timeout_ms, cache=cache)
     found |= of_flow(_wrote(tails.found), ids, before)
-    until = time.monotonic() + BACK_MS / 1_000
+    cache.limit(TURN_MS)
+    until = time.monotonic() + TURN_MS / 1_000
     wanted = further_back(tails.found, cache, found.keys() | looked)
     while wanted and (left_ms := round((until - time.monotonic()) * 1_000)) > 0:
         more = read_headers(target, wanted, left_ms, cache=cache)
@@ -74,7 +81,7 @@ def unexplained(
 def further_back(
     tails: Mapping[TopicPartition, Tail], cache: LogCache, done: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """From which offsets on logs are read next, as far as `MOST_BYTES` are likely to go.
+    """From which offsets on logs are read next, until `MOST_BYTES` were read.
 
     Args:
         tails: what was read of them.
@@ -84,13 +91,16 @@ def further_back(
     return {
         there: max(tail.start, tail.high_watermark - reach(tail.high_watermark - tail.since, size))
         for there, tail in tails.items()
-        if there not in done and tail.since > tail.start and (size := cache.size(there)) * 2 < MOST_BYTES
+        if there not in done and tail.since > tail.start and (size := cache.size(there)) < MOST_BYTES
     }
 
 
 def reach(offsets: int, size: int) -> int:
-    """How many of a log's last offsets are read next, where so many were of that many bytes."""
-    return max(1, min(FURTHER * offsets, offsets * MOST_BYTES // max(size, 1)))
+    """How many of a log's last offsets are read next, where so many were of that many bytes.
+
+    A quarter more than `MOST_BYTES` are likely to be: what lies further back may be smaller, and each step is to help.
+    """
+    return max(1, min(FURTHER * offsets, offsets * MOST_BYTES * 5 // max(size * 4, 1)))
 
 
 def of_flow(

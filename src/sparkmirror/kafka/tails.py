@@ -74,7 +74,7 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class _CachedLog:
-    """What was read of a log: the topic and leader epoch that it is of, its parts, and how many bytes were fetched."""
+    """What was read of a log: the topic and leader epoch that it is of, its parts, and how many bytes that were."""
 
     topic_id: uuid.UUID | None
     leader_epoch: int
@@ -131,12 +131,12 @@ class LogCache:
             self.forget(reading.partition)
             return
         known = self._logs.setdefault(reading.partition, _CachedLog(reading.topic_id, reading.leader.epoch))
-        known.size += reading.size
+        known.size = reading.size + (known.size if reading.lasts else 0)
         if reading.lasts and reading.offset > reading.since:
             known.parts = with_part(known.parts, LogPart(reading.since, reading.offset, tuple(reading.found)))
 
     def size(self, partition: TopicPartition) -> int:
-        """How many bytes of its log were fetched."""
+        """How many bytes of its log were read, without what had to be read again."""
         known = self._logs.get(partition)
         return 0 if known is None else known.size
 
