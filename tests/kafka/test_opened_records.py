@@ -310,7 +310,7 @@ def test_what_clients_have_written_to_a_broker_is_read_whatever_it_opens_to(
     for number, sent in ((0, BOMBS), (1, batch(0, b"a", b"b"))):
         index = batches.index(sent)
         for start, size in zip(index.start.tolist(), index.size.tolist(), strict=True):
-            raw_batches.produce(cluster, topic_name, sent[start : start + size], number)
+            raw_batches.produce(cluster, topic_name, bytes(8) + sent[start + 8 : start + size], number)
     large, small = (TopicPartition(topic_name, number) for number in (0, 1))
     both = {large: Span(0, 4), small: Span(0, 2)}
     found = read_records(cluster, both, here, TIMEOUT_MS).complete()
