@@ -11,10 +11,11 @@ from sparkmirror.events import Kind
 from sparkmirror.model import NO_OFFSET, Reached, TopicPartition, Writer
 from sparkmirror.offsets.holes import pack
 from sparkmirror.offsets.inherited import Inherited
+from sparkmirror.offsets.map import Stretch
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Segments
 from sparkmirror.offsets.source_history import EpochEnd
-from sparkmirror.offsets.state import state_of
+from sparkmirror.offsets.state import JournalState, state_of
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.takeover import (
     Begin,
@@ -151,6 +152,55 @@ def test_a_hole_where_the_last_record_was_is_a_loss_where_the_log_was_cut_off_be
         position, _, event = went_on(taken_over(*log, known=known, log=other))
         assert position == 103, "a leader that never had the leader epoch"
         assert "lost the end of its log" in event
+
+
+@pytest.mark.parametrize(("owner", "ended"), [(OLD, False), (NEW, False), (NEW, True)])
+def test_what_the_cleaner_removed_above_a_loss_is_missing_after_a_second_and_deeper_one(owner, ended):
+    """The first takeover dies before it sends anything: the map alone tells of the place that was cleaned."""
+    segments: tuple[Segment, ...] = (segment(0, 100, 0), segment(11, 111, 12))
+    if owner == OLD:
+        known = progress(15, 115, 16, reached=Reached(1, 17))
+    else:
+        segments = (segment(0, 100, 0), segment(0, 110, 10, NEW), segment(1, 111, 12, NEW))
+        known = progress(5, 115, 16, writer=NEW, reached=Reached(1, 17))
+    on_record = [*records_of(segments), *([end(PLACE, OLD, 10)] if ended else []), known]
+    state, log = state_of(on_record), [own(0, 0, 10), foreign(11)]
+    found = _again(state, known, log, EpochEnd(1, 12))
+    assert (went_on(found)[0], found.last) == (111, Last(sequence=9, source=109, target=9))
+    assert "offsets 12 to 16: 5 records" in str(found.event)
+    begun = progress(-1, -1, -1, writer=NEWEST, position=111, next_sequence=0, reached=Reached(2, 13), settled=True)
+    state.take(begun)
+    assert state.map_of(PLACE).offsets(begun, (7,), parted=False).end() == Stretch(110, 10, 1)
+    assert owner == OLD or state.map_of(PLACE).pieces_of(OLD).ends == [10], "it is no record of the epoch before"
+    whole = _again(state, begun, log, EpochEnd(2, 13))
+    assert (whole.position, whole.event) == (111, None), "the cleaner has removed it, and nothing is lost"
+    position, _, event = went_on(_again(state, begun, log[:1], EpochEnd(1, 10)))
+    assert position == 110
+    assert "offsets 10 to 10: 1 records" in event
+
+
+def _again(state: JournalState, known: Progress, log: list[TailBatch], ended: EpochEnd) -> Resume:
+    """A takeover of what a log has, which puts on record what it finds."""
+    end = log[-1].last_offset + 1
+    batches = (*log, marker(end, NEWEST))
+    decision = decide(
+        Observed(
+            partition=PLACE,
+            progress=known,
+            map=state.map_of(PLACE),
+            tail=Tail(start=0, high_watermark=end + 1, batches=batches, since=0),
+            ids=(7,),
+            start=50,
+            fence=NEWEST,
+            log=ended,
+        )
+    )
+    assert isinstance(decision, Resume)
+    for one in decision.targets:
+        state.take(one)
+    for key in decision.void:
+        state.forget(key)
+    return decision
 
 
 def test_a_hole_is_a_loss_where_others_records_lie_at_earlier_lost_offsets():

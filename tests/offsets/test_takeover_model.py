@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sparkmirror.offsets.segments import SEQUENCES
 from sparkmirror.offsets.tail import TailBatch
+from tests.offsets.segments import end as ended
 from tests.offsets.world import PLACE, Begin, Entry, Resume, Stuck, World
 
 _kept = st.lists(st.booleans(), min_size=1, max_size=60).map(lambda kept: [*kept, True])
@@ -304,6 +305,32 @@ def test_what_others_wrote_in_the_place_of_a_loss_may_be_cleaned_away_and_nothin
     assert set(world.arrived) == set(expected(world))
     repeated = len(world.arrived) - len(set(world.arrived))
     assert not repeated or any("again" in event or "twice" in event for event in world.told)
+
+
+def test_what_the_cleaner_removed_above_a_loss_is_not_lost_for_good_by_a_deeper_one():
+    """Its writer epoch has nothing else; the driver of the takeover between the losses dies at once, or copies on."""
+    for seed in range(60):
+        chance = Random(seed)
+        world = begun(World(kept=[chance.random() < 0.8 for _ in range(60)], chance=chance, shared=True))
+        world.asks = True
+        assert world.copy_some(2)
+        left = world.end
+        world.state.take(ended(PLACE, world.writer, world.sequence))
+        world.restart_cleanly()
+        assert world.copy_some(1)
+        world.others_write(2)
+        others = world.end
+        assert world.copy_some(2)
+        for entry in world.log:
+            entry.cleaned = bool(entry.sources) and left <= entry.header.base_offset < others
+        for end in (others, chance.randint(left, others)):
+            world.lose_tail(sum(entry.header.last_offset >= end for entry in world.log))
+            for _ in range(chance.randint(1, 2)):
+                world.fence()
+                assert not isinstance(world.take_over(), Stuck)
+            world.copy_some(chance.randint(0, 1))
+        assert world.copy(-1)
+        assert set(world.arrived) == set(expected(world)), f"seed {seed}"
 
 
 def test_a_loss_that_a_takeover_has_found_at_the_position_on_record_is_not_forgotten():

@@ -6,7 +6,7 @@ is older than all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
@@ -64,12 +64,12 @@ class Lineage:
             return ()
         return (progress.writer,) if self.rank(progress.writer) > self.rank(writer) else ()
 
-    def void(self, partition: TopicPartition, writer: Writer) -> tuple[str, ...]:
-        """Keys of the target offsets of writers newer than ``writer``, where nothing of them is left."""
+    def void(self, partition: TopicPartition, writer: Writer, but: Container[Writer] = ()) -> tuple[str, ...]:
+        """Keys of the target offsets of writers newer than ``writer``, where nothing of them is left, ``but`` some."""
         return tuple(
             TargetsKey(partition, newer, block.sequence).text
             for newer in self.newer(writer)
-            if (pieces := self.map.pieces(newer)) is not None
+            if newer not in but and (pieces := self.map.pieces(newer)) is not None
             for _, block in pieces.targets.stored()
         )
 

@@ -589,6 +589,10 @@ class OffsetMap:
         """The epochs that hold."""
         return frozenset(part.writer for part in self._parts)
 
+    def ends(self) -> dict[Writer, int]:
+        """Before which count each epoch ends whose places on the target are known, as far as it holds."""
+        return {part.writer: part.stop for part in self._known}
+
     @property
     def lacks_begin(self) -> bool:
         """Whether something that lies in both logs may have been copied before all parts, but is lost from the map."""

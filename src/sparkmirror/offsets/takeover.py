@@ -24,7 +24,7 @@ References: KIP-98 (sequences), KIP-360 (epochs); see ``offsets.pieces`` for seq
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
@@ -472,12 +472,14 @@ def _after(observed: Observed, found: list[TailBatch]) -> Decision:
     if isinstance(returned, ReadFrom):
         return returned
     position, event = _position(observed, writer, last)
-    targets = placed.targets if event is None else _with_cleaned(observed, placed.targets, last, position)
+    ends = {} if event is None else _ends_of_cleaned(observed, writer, last, position)
+    targets = _with_cleaned(observed, writer, placed.targets, ends, count)
+    void = observed.lineage.void(observed.partition, writer, but=ends)
     return Resume(
         position=position,
         last=last,
         targets=(*returned.targets, *targets),
-        void=(*returned.void, *placed.void, *observed.lineage.void(observed.partition, writer)),
+        void=(*returned.void, *placed.void, *void),
         event=event,
         anew=observed.lineage.began_anew((*observed.lineage.newer(writer), *observed.lineage.sent_nothing(writer))),
     )
@@ -560,18 +562,31 @@ def _lost_places(observed: Observed, target: int, gone: frozenset[str]) -> tuple
     return tuple(changed), tuple(void)
 
 
-def _with_cleaned(observed: Observed, targets: tuple[Targets, ...], last: Last, position: int) -> tuple[Targets, ...]:
-    """The same, but what the cleaner has removed between the last record and the position is known to have been there.
+def _ends_of_cleaned(observed: Observed, writer: Writer, last: Last, position: int) -> dict[Writer, int]:
+    """Before which counts epochs end whose records the cleaner has removed between the last record and the position."""
+    if position <= last.source + 1:
+        return {}
+    mapped = observed.map.offsets(observed.progress, observed.ids, parted=False).below(position)
+    held = {writer, *observed.lineage.newer(writer)}
+    return {each: end for each, end in mapped.ends().items() if each in held}
 
-    A later loss that takes its place too has to see that.
+
+def _with_cleaned(
+    observed: Observed, writer: Writer, targets: tuple[Targets, ...], ends: Mapping[Writer, int], count: int
+) -> tuple[Targets, ...]:
+    """The same, but what the cleaner has removed behind the last record, ``count``, is known to have been there.
+
+    A later loss that takes its place too has to see that. So newer epochs end behind what they had there, by ``ends``.
     """
-    mapped = observed.map.offsets(observed.progress, observed.ids, parted=False)
-    cleaned = mapped.count(last.source + 1, position)
-    end = (last.sequence + 1) % SEQUENCES
-    return tuple(
-        replace(one, sequence=(end + cleaned) % SEQUENCES) if (one.sequence, one.target) == (end, NO_OFFSET) else one
-        for one in targets
-    )
+    found, behind = list[Targets](), ends.get(writer, count + 1) % SEQUENCES
+    for one in targets:
+        is_end = (one.sequence, one.target) == ((count + 1) % SEQUENCES, NO_OFFSET)
+        found.append(replace(one, sequence=behind) if is_end else one)
+    for newer in observed.lineage.newer(writer):
+        pieces = observed.map.pieces(newer)
+        if pieces is not None and newer in ends:
+            found += end_of(observed.partition, newer, pieces, ends[newer] - 1)
+    return tuple(found)
 
 
 def _unsound(observed: Observed, pieces: Pieces, found: list[TailBatch], near: int | None) -> Decision | None:
