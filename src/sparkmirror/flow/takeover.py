@@ -29,13 +29,15 @@ from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import changed_ids, copied_log, patience_ms
 from sparkmirror.flow.positions import Resumed
 from sparkmirror.flow.writers import GROUPS, Fenced
+from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.epochs import believed_ends, meeting_points, newest_epochs
+from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import CORRUPT_MESSAGE
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.kafka.tails import OFFSET_NOT_AVAILABLE, LogCache, Mark, last_batches, read_headers
 from sparkmirror.kafka.topic_ids import ids_of_topics
-from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN, UNKNOWN_RECORD, TopicPartition, Writer
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail
@@ -303,13 +305,17 @@ class Takeover:
             elif here in lacking or not _is(failure, self._source, CORRUPT_MESSAGE, OFFSET_NOT_AVAILABLE):
                 del resumed[here]
                 taking.waiting[here] = Waiting(str(failure))
+        doubted = {here for here, held in verdicts.items() if here in lacking and held is not Held.SAME}
+        starts = self._log_starts(self._source, doubted)
+        for here, failure in starts.failed.items():
+            del verdicts[here], resumed[here]
+            taking.waiting[here] = Waiting(str(failure))
         for here, held in verdicts.items():
-            decision = _behind_others(observed[here], found[here], held, lacks=here in lacking)
+            start = starts.found.get(here, NO_OFFSET)
+            decision = _behind_others(observed[here], found[here], held, lacks=here in lacking, start=start)
             if decision is not None:
                 found[here] = decision
-                resumed[here] = replace(
-                    resumed[here], position=decision.position, event=decision.event, anew=True, last=NO_RECORD
-                )
+                resumed[here] = _from_there(resumed[here], decision, start)
 
     def _without_lost(
         self,
@@ -357,6 +363,13 @@ class Takeover:
             if beyond and (self._store.elected_since(here) or state.lacks_ahead(here)):
                 lacking.add(here)
         return lacking
+
+    def _log_starts(self, source: Cluster, partitions: Set[TopicPartition]) -> Results[TopicPartition, int]:
+        """Where the source's logs begin."""
+        if not partitions:
+            return Results(found={}, failed={})
+        timeout_ms = patience_ms(self._config, len(partitions))
+        return admin.find_offsets(source, sorted(partitions), OffsetSpec.EARLIEST, timeout_ms=timeout_ms)
 
     def _compared(self, source: Cluster, places: Mapping[TopicPartition, Copy]) -> Results[TopicPartition, Held]:
         """Whether records of the source lie where they are to lie; a topic that is another one by now says nothing."""
@@ -524,12 +537,28 @@ class Takeover:
         return decision.position, decision.event
 
 
-def _behind_others(observed: Observed, decision: Resume, held: Held, *, lacks: bool) -> Resume | None:
-    """Where to go on where the log does not have the records that the map leads to; None where it has them."""
+def _behind_others(
+    observed: Observed, decision: Resume, held: Held, *, lacks: bool, start: int = NO_OFFSET
+) -> Resume | None:
+    """Where to go on where the log does not have the records that the map leads to; None where it has them.
+
+    Where the map ``lacks`` entries, and the source's log begins at ``start``, behind the last of these records, nothing
+    tells.
+    """
     assert decision.last is not None  # or nothing was compared
-    if lacks and held in (Held.OTHER, Held.CLEANED):
-        return behind_the_record(observed, decision.last, cleaned=held is Held.CLEANED)
+    deleted = held is Held.GONE and decision.last.source < start
+    if lacks and (deleted or held in (Held.OTHER, Held.CLEANED)):
+        return behind_the_record(observed, decision.last, cleaned=held is Held.CLEANED, start=start)
     return behind_the_forged(observed, decision.last) if held is Held.OTHER else None
+
+
+def _from_there(resumed: Resumed, decision: Resume, start: int) -> Resumed:
+    """The same by a decision to copy again; behind a record that nobody knows where the source's log begins there.
+
+    What it has deleted behind the record on record may be on the target: no group there is led over it.
+    """
+    last = UNKNOWN_RECORD if decision.position == start else NO_RECORD
+    return replace(resumed, position=decision.position, event=decision.event, anew=True, last=last)
 
 
 def _is(failure: BrokerError | LinkError, cluster: Cluster, *codes: int) -> bool:

@@ -195,11 +195,12 @@ def decide(observed: Observed) -> Decision:
     return replace(decision, targets=tuple(written.values()), void=tuple(key for key in gone if key not in written))
 
 
-def behind_the_record(observed: Observed, found: Last, *, cleaned: bool = False) -> Resume:
+def behind_the_record(observed: Observed, found: Last, *, cleaned: bool = False, start: int = NO_OFFSET) -> Resume:
     """Where to go on if ``found``, as the map has it, is another record: the map has lost its newest segments.
 
-    All behind the last record whose place is on record is copied again. So it is where nothing tells any more whether
-    it is another one, since log cleaners have ``cleaned`` that.
+    All behind the last record whose place is on record is copied again, as far as the source has it: its log begins at
+    ``start``. So it is where nothing tells any more whether it is another one, since log cleaners have ``cleaned``
+    that, or the source has deleted it.
     """
     progress, newest = observed.progress, observed.map.writers(observed.ids)[-1]
     position, sound = _opening(observed, newest), None
@@ -216,10 +217,21 @@ def behind_the_record(observed: Observed, found: Last, *, cleaned: bool = False)
             f"{found.target} cannot be compared with that at source offset {found.source}, since log cleaners have "
             "removed what lay there and near it"
         )
+    elif found.source < start:
+        text = (
+            "the flow's internal topic may have lost the newest entries of the offset map: the record at target offset "
+            f"{found.target} cannot be compared with that at source offset {found.source}, which the source has deleted"
+        )
+    first, position = position, max(position, start)
     text = (
         f"{text}; everything from source offset {position} on is copied again, and what the target has of it will be "
         "there twice"
     )
+    if first < position:
+        text = (
+            f"{text}; of offsets {first} to {position - 1}, which the source has deleted, nothing tells any more "
+            "whether and where the target has them"
+        )
     return _copied_again(observed, position, Event(kind=Kind.MAY_REPEAT, text=text, first=position), sound)
 
 
