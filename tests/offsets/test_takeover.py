@@ -203,6 +203,32 @@ def _again(state: JournalState, known: Progress, log: list[TailBatch], ended: Ep
     return decision
 
 
+def test_a_log_that_has_gone_beyond_a_begin_at_which_nothing_was_sent_tells_that_records_may_come_twice():
+    """The internal topic has fallen back to the begin, and the copies are deleted; but for what is known of it."""
+    begun = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=OLD, position=100, next_sequence=0)
+    gone: dict[str, Any] = {"segments": (), "start": 50}
+    decision = taken_over(marker(50), known=begun, **gone)
+    assert isinstance(decision, Begin)
+    assert decision.event is not None
+    assert (decision.position, decision.event.kind, decision.event.first) == (100, Kind.MAY_REPEAT, 100)
+    assert "up to 50 records from there on may be there twice" in decision.event.text
+    taken_before = Inherited(partition=PLACE, spans=((0, 100),), end=50)
+    for known, more in (
+        (replace(begun, reached=Reached(1, 50)), {}),
+        (begun, {"sole_writer": False}),
+        (begun, {"inherited": taken_before}),
+    ):
+        decision = taken_over(marker(50), known=known, **gone, **more)
+        assert isinstance(decision, Begin)
+        assert (decision.position, decision.event) == (100, None)
+    later = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=104, next_sequence=0)
+    segments = (segment(0, 100, 0),)
+    decision = taken_over(marker(50, NEWEST), segments=segments, known=later, start=50, fence=NEWEST)
+    assert isinstance(decision, Resume)
+    assert decision.position == 104
+    assert "up to 45 records" in str(decision.event)
+
+
 def test_a_hole_is_a_loss_where_others_records_lie_at_earlier_lost_offsets():
     """Where no leader epoch is on record."""
     log = (own(0, 0, 3), foreign(4), foreign(6, 3), marker(9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from random import Random
 
 from hypothesis import given, settings
@@ -331,6 +332,30 @@ def test_what_the_cleaner_removed_above_a_loss_is_not_lost_for_good_by_a_deeper_
             world.copy_some(chance.randint(0, 1))
         assert world.copy(-1)
         assert set(world.arrived) == set(expected(world)), f"seed {seed}"
+
+
+def test_a_copy_of_which_neither_log_nor_map_has_anything_comes_twice_with_an_event():
+    """The internal topic falls back to where a writer epoch had sent nothing, and retention has removed the copies."""
+    for seed in range(40):
+        chance = Random(seed)
+        world = begun(World(kept=[chance.random() < 0.8 for _ in range(30)], chance=chance))
+        for _ in range(chance.randint(0, 2)):
+            assert world.copy_some(1)
+            world.fence()
+            world.take_over()
+        world.move()
+        left = deepcopy(world.state)
+        assert world.copy_some(2)
+        world.state = left
+        world.retain(1.0)
+        world.fence()
+        assert not isinstance(world.take_over(), Stuck)
+        told = list(world.told)
+        assert world.copy(-1)
+        assert set(world.arrived) == set(expected(world))
+        repeated = len(world.arrived) - len(set(world.arrived))
+        assert repeated == len(world.arrived) - len(expected(world))
+        assert bool(repeated) == any("may be there twice" in event for event in told), f"seed {seed}"
 
 
 def test_a_loss_that_a_takeover_has_found_at_the_position_on_record_is_not_forgotten():

@@ -985,10 +985,32 @@ def _nothing_sent(observed: Observed, had: Stretch | None) -> Resume | Begin:
     progress = observed.progress
     if progress is None or progress.position == NO_OFFSET:
         return Begin(position=observed.start)
+    position = progress.position if had is None else max(progress.position, had.source + 1)
+    event = _sent_nevertheless(observed, progress, had, position)
     if had is None:
-        return Begin(position=progress.position)
+        return Begin(position=position, event=event)
     last = Last(sequence=progress.sequence, source=had.source, target=had.target)
-    return Resume(position=max(progress.position, had.source + 1), last=last)
+    return Resume(position=position, last=last, event=event)
+
+
+def _sent_nevertheless(observed: Observed, progress: Progress, had: Stretch | None, position: int) -> Event | None:
+    """What a log says that only the flow writes, and that goes beyond what is on record: more was sent than that.
+
+    Where it is not on record how far the log went, behind ``had`` lies the marker of the fence with which it began.
+    """
+    inherited = 0 if observed.inherited is None else observed.inherited.end
+    first = max(inherited, progress.target + 1, progress.reached.end)
+    if had is not None:
+        first = max(first, had.target + (2 if progress.reached.end == NO_OFFSET else 1))
+    missing = _missing(observed.tail, first, _end(observed.tail))
+    if not observed.sole_writer or missing <= 0:
+        return None
+    text = (
+        f"the target's log has gone beyond offset {first}, and {missing} offsets from there on are gone: the flow's "
+        f"internal topic may have lost what it had of them; going on at source offset {position}: up to {missing} "
+        "records from there on may be there twice"
+    )
+    return Event(kind=Kind.MAY_REPEAT, text=text, first=position)
 
 
 def _behind(observed: Observed, writer: Writer, had: Stretch, end: int) -> Decision:
