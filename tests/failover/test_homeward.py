@@ -17,6 +17,7 @@ from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit
 from sparkmirror.offsets.inherited import Inherited
 from tests.failover.test_moves import mapped
+from tests.offsets.segments import offset_map
 
 ORDERS, COPY = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
 BACK = TopicPartition("b.orders", 0)
@@ -404,6 +405,88 @@ def test_a_group_reads_what_the_copy_has_lost_where_it_still_is(kept, committed,
     (move,) = decide(sight({place: committed}, lost={place: 112}, stood=commits, **more))
     (found,) = move.places
     assert (found.offset, found.exact, found.skipped) == (offset, exact, 0)
+
+
+GAP = offset_map(((0, 0, 20), (40, 20, 10)), 50, [(20, 40)])
+"""Of a->b: offsets 0 to 19 of a lie at 0 to 19 on b, 40 to 49 at 20 to 29; an order left out what lies between."""
+
+
+@pytest.mark.parametrize(
+    ("committed", "stood", "offset", "skipped"),
+    [
+        pytest.param(20, FlowCommit(20, 20), 20, 0, id="before what was left out"),
+        pytest.param(20, FlowCommit(20, 30), 30, 0, id="in it"),
+        pytest.param(20, FlowCommit(20, 40), 40, 0, id="behind it"),
+        pytest.param(20, FlowCommit(25, 45, (FlowCommit(20, 33),)), 33, 0, id="the last commit is lost"),
+        pytest.param(25, FlowCommit(25, 45), 45, 0, id="in what was copied since"),
+        pytest.param(20, FlowCommit(19, 19), 40, 20, id="it was used"),
+        pytest.param(20, None, 40, 20, id="it is new"),
+        pytest.param(21, None, 41, 0, id="it was used behind it"),
+    ],
+)
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_group_that_nobody_has_used_here_goes_on_where_it_stood_before_what_was_not_copied(
+    kept, committed, stood, offset, skipped
+):
+    place = ORDERS if kept else COPY
+    commits = {} if stood is None else {"g": {place: stood}}
+    copies = Way(names={place.topic: "orders"}, maps={ORDERS: GAP})
+    local = Way(names={"orders": "orders"}, maps={ORDERS: offset_map((), 30)}) if kept else Way(names={})
+    (move,) = decide(sight({place: committed}, copies=copies, local=local, stood=commits, beyond={}))
+    (found,) = move.places
+    assert (found.offset, found.skipped, found.exact) == (offset, skipped, True)
+    assert ("never copied" in found.text) == bool(skipped)
+
+
+def test_of_what_an_order_left_out_records_of_the_flow_back_are_not_skipped():
+    """The order left out 20 to 39; five records that were written here were brought to 20 to 24."""
+    copies = Way(names={"orders": "orders"}, maps={ORDERS: offset_map(((0, 0, 20),), 40, [(20, 40)])})
+    local = Way(names={"orders": "orders"}, maps={ORDERS: offset_map(((20, 20, 5),), 25)})
+    (move,) = decide(sight({ORDERS: 25}, copies=copies, local=local, beyond={}))
+    assert [(place.offset, place.skipped) for place in move.places] == [(40, 15)]
+
+
+@pytest.mark.parametrize(
+    ("committed", "stood", "offset"),
+    [
+        pytest.param(100, 3, 3, id="the flow began behind it"),
+        pytest.param(105, 12, 12, id="retention has taken the copies before it"),
+        pytest.param(110, 22, 22, id="a hole that no order made"),
+        pytest.param(110, 25, 25, id="where the record lies"),
+        pytest.param(110, 28, 25, id="behind its translation"),
+    ],
+)
+def test_a_group_that_nobody_has_used_here_skips_nothing_that_the_copy_never_had_or_has_no_more(
+    committed, stood, offset
+):
+    (move,) = decide(sight({COPY: committed}, stood={"g": {COPY: FlowCommit(committed, stood)}}))
+    assert [(place.offset, place.exact, place.skipped) for place in move.places] == [(offset, True, 0)]
+
+
+@pytest.mark.parametrize(
+    ("aside", "parted", "offset", "skipped"),
+    [
+        pytest.param((), {}, 20, 0, id="neither"),
+        pytest.param((Divergent(ORDERS, 45, 48),), {}, 20, 0, id="put aside behind it"),
+        pytest.param((Divergent(ORDERS, 12, 20),), {}, 20, 0, id="put aside before it"),
+        pytest.param((Divergent(BACK, 20, 25),), {}, 20, 0, id="put aside elsewhere"),
+        pytest.param((Divergent(ORDERS, 39, 40),), {}, 40, 20, id="put aside where it would go on"),
+        pytest.param((), {ORDERS: 30}, 20, 10, id="the log there parts behind it"),
+        pytest.param((), {ORDERS: 15}, 15, 10, id="the log there is another one where it stood"),
+    ],
+)
+def test_a_group_does_not_go_back_before_what_was_put_aside_or_is_not_there_any_more(aside, parted, offset, skipped):
+    """Where the log there parts, the originals of the ten copies that the group has before it are lost."""
+    copies = Way(names={"a.orders": "orders"}, maps={ORDERS: GAP})
+    seen = sight({COPY: 20}, copies=copies, local=Way(names={}), stood={"g": {COPY: FlowCommit(20, 20)}}, beyond={})
+    (move,) = decide(replace(seen, aside=aside, parted=parted))
+    assert [(place.offset, place.skipped) for place in move.places] == [(offset, skipped)]
+
+
+def test_a_group_in_a_topic_of_the_cluster_here_goes_back_to_where_it_stood_in_the_copy_there():
+    """Retention has taken what lies before offset 6 here, and the copy there still has it."""
+    (move,) = decide(sight({ORDERS: 6}, stood={"g": {ORDERS: FlowCommit(6, 2)}}))
+    assert move.wanted == {BACK: Committed(2, "note")}
 
 
 def test_what_both_clusters_have_lost_is_skipped_and_told():

@@ -49,3 +49,33 @@ def test_what_an_order_left_out_is_told_as_skipped_before_and_after_a_switchover
         assert (report["offsets_skipped"], place["skipped"], place["exact"]) == (8, 8, False)
         assert next_records(cluster_b, group, home.copy, read(cluster_b, home.copy)) == {0: marked("new", 5)[0]}
         mirror.stop_in_time()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_failback_puts_a_group_that_nobody_has_used_back_to_where_it_stood_in_what_an_order_left_out(
+    cluster_a, cluster_b, kept, topic, tmp_path
+):
+    """Another group is used on the other cluster: it skips what was left out, and that is told."""
+    home = Home(cluster_a, cluster_b, topic("ordered"), tmp_path, kept=kept)
+    name, group, used = home.name, f"{home.name}-g", f"{home.name}-used"
+    write(cluster_a, name, marked("old", 20))
+    with Running(home.file, log=tmp_path / "first.log") as mirror:
+        until(lambda: mirrored(cluster_b, home.copy) == marked("old", 20), "copied")
+        mirror.stop_in_time()
+    write(cluster_a, name, marked("left", 10))
+    order = ("--flow", f"{name}->b", "--topic", name, "--to", "latest")
+    assert sparkmirror("positions", "set", home.file, *order).returncode == 0
+    write(cluster_a, name, marked("new", 5))
+    commit(cluster_a, group, name, {0: 22})
+    commit(cluster_a, used, name, {0: 19})
+    with Running(home.file, log=tmp_path / "second.log") as mirror:
+        until(lambda: mirrored(cluster_b, home.copy) == [*marked("old", 20), *marked("new", 5)], "copied")
+        home.leave("switchover", "--wait-for-idle", "1")
+        commit(cluster_b, used, home.copy, {0: 20})
+        report = home.go_back()
+        mirror.stop_in_time()
+    places = [home.group(report, each) for each in (group, used)]
+    assert [(one["offset"], one["skipped"], one["exact"]) for one in places] == [(22, 0, True), (30, 10, False)]
+    assert report["offsets_skipped"] == 10
+    assert home.next_on_a(group) == marked("left", 10)[2]

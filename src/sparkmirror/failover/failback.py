@@ -586,6 +586,7 @@ def decided(
         copies=ways[0],
         local=ways[1],
         beyond={one.partition: one.end for one in seen.found},
+        aside=tuple(seen.found),
         seen_there=look.on_record(forth.store.state)[0],
         since=seen.since,
         onward=seen.onward,

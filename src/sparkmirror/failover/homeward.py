@@ -31,6 +31,7 @@ from sparkmirror.failover.moves import (
     in_doubt,
     is_open,
     left_out_as_absent,
+    not_copied,
     not_there,
     used,
     used_since,
@@ -43,7 +44,7 @@ from sparkmirror.kafka.reading import Span
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.interleaved import FlowBack, left_out, meet_at_the_end, upstream_of
+from sparkmirror.offsets.interleaved import FlowBack, left_out, meet_at_the_end, ordered_out_before, upstream_of
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import (
@@ -88,6 +89,7 @@ class HomewardSight:
         copies: of the flow that came from there: its maps are those of topics there.
         local: of the flow that goes there.
         beyond: by partition there, the end of what was put aside.
+        aside: what was put aside, of partitions there.
         others: by partition there, from which offsets on others have written between what was brought, see
             `not_brought`.
         unwritten: partitions here, and offsets from which on only mirrors have written up to the first record that the
@@ -124,6 +126,7 @@ class HomewardSight:
     copies: Way
     local: Way
     beyond: Mapping[TopicPartition, int] = field(default_factory=dict)
+    aside: tuple[Divergent, ...] = ()
     others: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     unwritten: frozenset[tuple[TopicPartition, int]] = frozenset()
     seen_there: Mapping[str, Offsets] = field(default_factory=dict)
@@ -178,16 +181,21 @@ def _places(sight: HomewardSight, group: str) -> Iterator[MovedPlace]:
 
 def _gone(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace:
     """Where a group has nothing here any more: what it has read here is not known, so it stays where it is there."""
-    there = sight.copies.there(here) or sight.local.there(here)
+    there = _there(sight, here)
     before = NO_OFFSET if there is None else sight.there.at(group, there)
     return MovedPlace(
         partition=here, target=there, committed=Committed(NO_OFFSET), before=before, exact=False, gone=True, text=GONE
     )
 
 
+def _there(sight: HomewardSight, here: TopicPartition) -> TopicPartition | None:
+    """The partition there of which one here is a copy, or which is its copy."""
+    return sight.copies.there(here) or sight.local.there(here)
+
+
 def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace:
     committed = sight.offsets[group][here]
-    there = sight.copies.there(here) or sight.local.there(here)
+    there = _there(sight, here)
     if there is None:
         return MovedPlace(partition=here, target=None, committed=committed, text="no flow has to do with the topic")
     before = sight.there.at(group, there)
@@ -205,15 +213,19 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     if there.topic in sight.recreated:
         return _recreated(found, result, sight.beyond.get(there, 0))
     stood = _stood(sight, group, here, committed.offset)
-    if stood is not None:
+    if stood is not None and committed.offset >= sight.lost.get(here, FAR):
         return _placed(sight, group, found, Translated(stood, Place.STOOD), 0)
     if isinstance(result, NotYet):
         return replace(found, exact=False, text=result.reason.value)
     result = _as_far_as_known(sight, here, _since_it_came(sight, group, here, result))
     result = _no_further(result, _unread(sight, group, here), Place.OF_OTHERS)
     left = (0 if (here, at) in sight.unwritten else _left_out(sight, here, at)) + _lost(sight, here, at)
+    found = replace(found, ahead=_ahead(sight, here, committed.offset))
+    if stood is not None and stood < result.offset and not _is_aside(sight, there, stood, result.offset):
+        return _placed(sight, group, found, Translated(stood, Place.AS_IT_LEFT), left)
+    found = replace(found, skipped=_uncopied(sight, here, there, stood, result.offset))
     result = result if at == committed.offset else Translated(result.offset, Place.LOST)
-    return _placed(sight, group, replace(found, ahead=_ahead(sight, here, committed.offset)), result, left)
+    return _placed(sight, group, found, result, left)
 
 
 def _left_out(sight: HomewardSight, here: TopicPartition, at: int) -> int:
@@ -349,28 +361,45 @@ def _since_it_came(sight: HomewardSight, group: str, here: TopicPartition, resul
 
 
 def _stood(sight: HomewardSight, group: str, here: TopicPartition, committed: int) -> int | None:
-    """Where a group stood there before it left, if it stands in what was lost here and nobody has used it since.
+    """Where a group stood there before it left, if nobody has used it here since, and the log there still has that.
 
     From there on it has read nothing, neither there nor here: what was written here since was brought behind that.
     """
-    there, commit = sight.copies.there(here), sight.stood.get(group, {}).get(here)
+    there, commit = _there(sight, here), sight.stood.get(group, {}).get(here)
     own = None if commit is None else commit.at(committed)
-    if there is None or own is None or committed < sight.lost.get(here, FAR):
+    if there is None or own is None:
         return None
     return own.upstream if own.upstream < sight.parted.get(there, FAR) else None
+
+
+def _is_aside(sight: HomewardSight, there: TopicPartition, start: int, stop: int) -> bool:
+    """Whether something between two offsets there was put aside: groups go behind that."""
+    return any(one.partition == there and one.first < stop and start < one.end for one in sight.aside)
+
+
+def _uncopied(sight: HomewardSight, here: TopicPartition, there: TopicPartition, stood: int | None, until: int) -> int:
+    """How many offsets at most orders left out right before the place of a group there, that it has not read there.
+
+    Nobody has read them here, and no group that was used here goes back to them.
+    """
+    offsets = None if sight.copies.there(here) is None else sight.copies.maps.get(there)
+    if offsets is None:
+        return 0
+    brought = sight.local.maps.get(here) if sight.local.there(here) == there else None
+    return ordered_out_before(offsets, stood or 0, min(until, sight.parted.get(there, FAR)), brought)
 
 
 def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Translated, left: int) -> MovedPlace:
     assert found.target is not None
     oldest = sight.oldest.get(found.target)
     there = still_there(result, oldest)
-    skipped = left + there.offset - result.offset
+    absent = left + there.offset - result.offset
     placed = replace(
         found,
         offset=there.offset,
         exact=result.place.exact,
-        skipped=skipped,
-        text=there.place.value + not_there(skipped),
+        skipped=absent + found.skipped,
+        text=there.place.value + not_there(absent) + not_copied(found.skipped),
     )
     commit = sight.commits.get(group, {}).get(found.target)
     if group in sight.apart and found.before not in (NO_OFFSET, None if commit is None else commit.downstream):

@@ -157,8 +157,8 @@ class MovedPlace:
             there, and skips what it has not read of them.
         used: whether others have committed on the target since the operation moved the group, or an earlier operation
             has taken it there and it has committed nothing on the source since: it stays there.
-        skipped: offsets that the group has not read and that the target does not have, so many at most: they were never
-            copied, or are gone there.
+        skipped: offsets that the group has not read and that it passes, so many at most: they were never copied, or
+            are gone there.
         absent: whether the target's partition does not exist, so that nothing can be committed for it.
         again: whether the operation has moved the group, and it has what it had before that again, or nothing; or an
             earlier one has, and it has nothing.
@@ -800,6 +800,11 @@ def left_out_as_absent(found: MovedPlace, target: TopicPartition) -> MovedPlace:
 def not_there(skipped: int) -> str:
     """What is said of offsets that a group misses, behind what lies where it goes on; "" for none."""
     return f", and up to {skipped} offsets before it are not there: what lay at them is skipped" if skipped else ""
+
+
+def not_copied(skipped: int) -> str:
+    """What is said of offsets that a group misses where it returns to, since they were never copied; "" for none."""
+    return f", and up to {skipped} offsets before it were never copied: what lies at them is skipped" if skipped else ""
 
 
 def _left(found: MovedPlace, further: int) -> MovedPlace:

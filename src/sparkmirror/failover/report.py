@@ -310,9 +310,9 @@ def _losses(report: Report) -> list[str]:
         where = f"{_some(further)}: {why}"
         lines.append(f"- offsets of groups left further than their translation: **{len(further)}** ({where})")
     if skipping := [(f"{move.group} at {place.partition}", place) for move in report.moves for place in move.skipping]:
-        where = f"{_some([name for name, _ in skipping])}: they were never copied, or are gone there"
+        where = f"{_some([name for name, _ in skipping])}: they were never copied, or are gone on {taken}"
         count = sum(place.skipped for _, place in skipping)
-        lines.append(f"- offsets that groups skip, as {taken} does not have them: up to **{count}** ({where})")
+        lines.append(f"- offsets that groups skip: up to **{count}** ({where})")
     return [*lines, *_forgotten(report)]
 
 

@@ -20,12 +20,14 @@ be asked, and a failover goes by it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sparkmirror.model import NO_OFFSET
 from sparkmirror.offsets.group_records import MOST_EPOCHS, UNKNOWN_LOG, FlowCommit, LogBefore, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import OffsetMap
+from sparkmirror.offsets.ordered_out import Span
 from sparkmirror.offsets.source_history import Begun
 from sparkmirror.offsets.translation import NotYet, Place, Reason, Translated, Translation, translate_back
 
@@ -217,7 +219,22 @@ def ordered_out(offsets: OffsetMap, committed: int, back: OffsetMap | None) -> i
         committed: the offset.
         back: the map of the flow back, whose copies are on the other cluster anyway; None where it has put none there.
     """
-    spans = offsets.ordered_out(committed)
+    return _not_brought(offsets.ordered_out(committed), back)
+
+
+def ordered_out_before(offsets: OffsetMap, start: int, until: int, back: OffsetMap | None) -> int:
+    """How many source offsets at most orders left out from one on to another, behind the last that was copied.
+
+    Args:
+        offsets: the flow's own map.
+        start: the first that counts.
+        until: the first that counts no more.
+        back: as in `ordered_out`.
+    """
+    return _not_brought(offsets.ordered_out_before(start, until), back)
+
+
+def _not_brought(spans: Iterable[Span], back: OffsetMap | None) -> int:
     return sum(span.stop - span.first - _brought(back, span.first, span.stop) for span in spans)
 
 

@@ -819,6 +819,11 @@ class OffsetMap:
                 found.append(Span(first, span.stop))
         return tuple(found)
 
+    def ordered_out_before(self, start: int, until: int) -> tuple[Span, ...]:
+        """What orders left out from one source offset on to another, behind the last record that was mirrored."""
+        cut = (Span(max(span.first, start), min(span.stop, until)) for span in self._ordered_out)
+        return tuple(span for span in cut if span.first < span.stop and not self.count(span.stop, until))
+
     def count(self, start: int, stop: int) -> int:
         """How many records from source offset ``start`` to before ``stop`` were mirrored."""
         if stop <= start:

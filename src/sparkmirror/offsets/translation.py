@@ -41,6 +41,7 @@ class Place(Enum):
     )
     LOST = "the first record whose copy was lost: some records behind it may be read once more"
     STOOD = "where the group stood before it left, since what was copied for it was lost: nobody has used it since"
+    AS_IT_LEFT = "where the group stood before it left: nobody has used it since"
     TORN = (
         "where the target's own log has lost its end since: what lies from there on now was not there when the flow "
         "the other way had read it"
