@@ -32,12 +32,13 @@ THERE = TopicPartition("orders", 0)
 MAP = offset_map([(60, 150, 10)], 70)
 
 
-@pytest.mark.parametrize(("to", "position"), [(None, 70), (90, 90), (65, 70)])
-def test_a_flow_back_that_is_to_go_on_further_on_brings_nothing_that_lies_before(to, position):
+@pytest.mark.parametrize(("to", "position", "read"), [(None, 70, 70), (90, 90, 70), (65, 70, 70)])
+def test_a_flow_back_that_is_to_go_on_further_on_brings_nothing_that_lies_before(to, position, read):
     state = JournalState()
     if to is not None:
         state.take(MoveOrder(partition=THERE, to=to, topic_id="", time_ms=1, by="failback"))
-    assert brought(state, MAP, THERE).offsets.position == position
+    found = brought(state, MAP, THERE)
+    assert (found.offsets.position, found.log_before(100).read) == (position, read)
 
 
 @pytest.mark.parametrize(("parted", "position", "ends"), [(None, 70, 69), (65, 65, 64), (0, 0, None), (80, 70, 69)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,27 @@ def test_a_group_goes_no_further_than_to_where_the_log_has_lost_its_end():
     torn = found({OLD: 60, NEW: 70})
     assert torn.upstream == {**KNOWN, "late": {COPY: UpstreamOffset(70, "TORN", exact=False, log=NEW)}}
     assert torn.lost == {("late", COPY): 70}
+
+
+@pytest.mark.parametrize(
+    ("read", "same", "asked", "lost"),
+    [
+        pytest.param(60, 60, 60, None, id="the log goes on in an epoch that the flow back has not met"),
+        pytest.param(60, 59, 60, 59, id="it has lost a record that the flow back has read"),
+        pytest.param(60, 0, 60, 0, id="it was created again"),
+        pytest.param(0, 0, 0, 0, id="it was created again, and the flow back had read nothing"),
+        pytest.param(120, 100, 100, None, id="the flow back has read further"),
+        pytest.param(NO_OFFSET, 60, 100, 60, id="an earlier release does not say how far"),
+    ],
+)
+def test_behind_what_the_flow_back_has_read_nothing_counts_as_lost(read, same, asked, lost):
+    """The place, 100, lies behind copies of the flow itself, 60 to 99, which the flow back does not bring."""
+    log = OLD._replace(read=read)
+    upstream = {"g": {COPY: UpstreamOffset(100, "END", log=log)}}
+    assert to_ask(upstream, NAMES) == {(ORIGINAL, log): asked}
+    decided = own_logs.decide(upstream, NAMES, {(ORIGINAL, log): same})
+    assert decided.lost == ({} if lost is None else {("g", COPY): lost})
+    assert decided.upstream["g"][COPY].offset == (100 if lost is None else lost)
 
 
 def test_in_a_topic_that_was_created_again_a_group_begins_at_the_begin():
@@ -135,19 +157,41 @@ def test_the_log_before_a_place_is_told_by_the_leader_epochs_that_the_flow_back_
     assert back.log_before(offset) == expected
 
 
+@pytest.mark.parametrize(
+    ("offset", "more", "epochs", "read"),
+    [
+        (90, {}, (Begun(1, 0), Begun(3, 60)), NO_OFFSET),
+        (91, {}, (Begun(1, 0), Begun(3, 60)), 90),
+        (120, {}, (Begun(1, 0), Begun(3, 60)), 90),
+        (120, {"read": 40}, (Begun(1, 0),), 40),
+        (50, {"read": 40, "leader_epoch": 2}, (Begun(1, 0), Begun(2, NO_OFFSET)), 40),
+        (50, {"offsets": mapped(position=0), "leader_epoch": 2}, (), 0),
+        (120, {"offsets": mapped(position=NO_OFFSET)}, (Begun(1, 0), Begun(3, 60), Begun(4, 100)), NO_OFFSET),
+    ],
+)
+def test_the_log_before_a_place_is_told_no_further_than_the_flow_back_has_read_it(offset, more, epochs, read):
+    """Also where an order has it go on further on, or where it has gone back since it had met the last epoch."""
+    known: dict[str, Any] = {"offsets": mapped((0, 100, 90), position=90)}
+    known["epochs"] = (Begun(1, 0), Begun(3, 60), Begun(4, 100))
+    back = FlowBack(**known | {"topic_id": "id"} | more)
+    assert back.log_before(offset) == LogBefore("id", epochs, read)
+
+
 def test_of_many_leader_epochs_the_newest_are_on_record():
     back = FlowBack(offsets=mapped((0, 100, 90), position=90), epochs=tuple(Begun(n, n) for n in range(9)))
     assert back.log_before(90).epochs == (Begun(5, 5), Begun(6, 6), Begun(7, 7), Begun(8, 8))
 
 
 def test_which_log_is_meant_comes_back_from_the_record_and_is_unknown_in_one_of_an_earlier_release():
-    upstream = {0: TO_60, 1: TO_100, 2: replace(TO_100, log=LogBefore("other", (Begun(7, NO_OFFSET),))), 3: NOWHERE}
+    other = LogBefore("other", (Begun(7, NO_OFFSET),), read=80)
+    upstream = {0: TO_60, 1: TO_100, 2: replace(TO_100, log=other), 3: NOWHERE}
     seen = GroupSeen(
         group="g", topic="b.orders", offsets=dict.fromkeys(upstream, (5, "")), time_ms=1, upstream=upstream
     )
     assert parse(seen.key, seen.value()) == seen
     earlier = json.loads(seen.value())
     assert earlier.pop("upstream_logs") == {"id": [[0, 1, 0], [1, 1, 0, 3, 60]], "other": [[2, 7, -1]]}
+    assert earlier.pop("upstream_read") == [[2, 80]]
     known = parse(seen.key, json_text.write(earlier))
     assert isinstance(known, GroupSeen)
     assert known.upstream[1] == replace(TO_100, log=UNKNOWN_LOG)

@@ -489,10 +489,11 @@ def brought(
     """
     progress: Progress | None = state.progress.get(there)
     order = next((order for order in state.moves.values() if order.partition == there), None)
+    read = NO_OFFSET
     if parted is not None:
         offsets = offsets.below(parted)
     elif order is not None and NO_OFFSET < offsets.position < order.to:
-        offsets = offsets.going_on_at(order.to)
+        read, offsets = offsets.position, offsets.going_on_at(order.to)
     reached, copies_end = (NO_OFFSET, NO_OFFSET) if progress is None else (progress.reached.end, progress.copies_end)
     inherited = state.inherited.get(there)
     if parted is not None:
@@ -510,4 +511,5 @@ def brought(
         topic_id=topic_id,
         epochs=state.history(there, topic_id),
         leader_epoch=-1 if progress is None or parted is not None else progress.leader_epoch,
+        read=read,
     )

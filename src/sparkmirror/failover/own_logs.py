@@ -5,6 +5,10 @@ log as it was: a log that has lost its end since (one replica and a power failur
 records at these offsets, and a topic that was deleted and created again has. So the leaders are asked each time, with
 the topic id and the leader epochs that are on record with the place.
 
+A place may lie behind what the flow back has read: the flow's own copies lie between, which it did not bring. The log
+is asked about up to there only, as its leader epochs from there on are not on record; ``duties.lost_copies`` tells what
+became of the copies.
+
 Invariants: no place lies beyond the first record that is lost, as far as the epochs on record tell; a place is proven
 only where topic id and leader epoch are known, and the leader says that the epoch goes up to it.
 
@@ -69,10 +73,10 @@ def look(target: Cluster, upstream: Upstream, names: Mapping[str, str], timeout_
 
 
 def to_ask(upstream: Upstream, names: Mapping[str, str]) -> dict[Log, int]:
-    """The logs that places lie in, each with the furthest place. Pure; the arguments are those of `look`."""
+    """The logs that places lie in, each with how far it is asked about. Pure; the arguments are those of `look`."""
     asked: dict[Log, int] = {}
     for _, _, log, one in _places(upstream, names):
-        asked[log] = max(one.offset, asked.get(log, 0))
+        asked[log] = max(_read_before(one), asked.get(log, 0))
     return asked
 
 
@@ -82,15 +86,15 @@ def decide(upstream: Upstream, names: Mapping[str, str], same: Mapping[Log, int]
     Args:
         upstream: as in `look`.
         names: as in `look`.
-        same: up to which offset each log still is what it was: all of it where that is the furthest place or beyond;
-            none of those that nobody knows of.
+        same: up to which offset each log still is what it was: all of it where that is how far it is asked about, or
+            beyond; 0 where the topic was created again; none of those that nobody knows of.
     """
     lost: dict[tuple[str, TopicPartition], int] = {}
     unproven = set[tuple[str, TopicPartition]]()
     for group, place, log, one in _places(upstream, names):
         if log not in same:
             unproven.add((group, place))
-        elif same[log] < one.offset:
+        elif not same[log] or same[log] < _read_before(one):
             lost[group, place] = same[log]
     return OwnLogs(
         upstream={
@@ -111,6 +115,11 @@ def _places(upstream: Upstream, names: Mapping[str, str]) -> Iterator[tuple[str,
         for place, one in own.items():
             if one.offset > 0 and place.topic in names:
                 yield group, place, (TopicPartition(names[place.topic], place.partition), one.log), one
+
+
+def _read_before(one: UpstreamOffset) -> int:
+    """Up to where the flow back has read the log before a place."""
+    return one.offset if one.log.read == NO_OFFSET else min(one.offset, one.log.read)
 
 
 def _at_the_loss(one: UpstreamOffset, begin: int) -> UpstreamOffset:

@@ -44,10 +44,13 @@ class LogBefore(NamedTuple):
         topic_id: of the topic; "" where that is not known.
         epochs: leader epochs of the log in order, at most `MOST_EPOCHS`. The last one is that of the record before the
             offset, or a later one. An offset of `NO_OFFSET` says that it is not known where the epoch begins.
+        read: up to which offset the flow back has read the log, where that lies before the offset, else `NO_OFFSET`.
+            What lies between are copies of the flow itself and markers, in leader epochs that it need not have met.
     """
 
     topic_id: str = ""
     epochs: tuple[Begun, ...] = ()
+    read: int = NO_OFFSET
 
 
 UNKNOWN_LOG = LogBefore()
@@ -205,6 +208,8 @@ class GroupSeen:
             said["upstream"] = [[number, one.offset, one.name, one.exact, *_more_of(one)] for number, one in known]
             if logs := _logs_of(self.upstream):
                 said["upstream_logs"] = logs
+            if read := [[number, one.log.read] for number, one in known if one.log.read != NO_OFFSET]:
+                said["upstream_read"] = read
         return json_text.write(said)
 
 
@@ -347,7 +352,8 @@ def _group(name: list[Any], data: dict[str, Any]) -> GroupSeen:
         (integer(number, INT32), signed(offset), text(metadata), rest)
         for number, offset, metadata, *rest in rows(data["offsets"])
     ]
-    logs = dict(_logs_from(data.get("upstream_logs", {})))
+    read = {integer(number, INT32): integer(end) for number, end in rows(data.get("upstream_read", []))}
+    logs = dict(_logs_from(data.get("upstream_logs", {}), read))
     upstream = {
         integer(number, INT32): UpstreamOffset(
             integer(offset), text(name), flag(exact), *_more_from(more), log=logs.get(number, UNKNOWN_LOG)
@@ -392,12 +398,12 @@ def _logs_of(upstream: Mapping[int, UpstreamOffset]) -> dict[str, list[list[int]
     return found
 
 
-def _logs_from(data: Mapping[str, Any]) -> Iterator[tuple[int, LogBefore]]:
+def _logs_from(data: Mapping[str, Any], read: Mapping[int, int]) -> Iterator[tuple[int, LogBefore]]:
     for topic_id, found in data.items():
         for number, *epochs in rows(found):
             begun = zip(epochs[::2], epochs[1::2], strict=True)
             known = tuple(Begun(integer(epoch, INT32), integer(offset)) for epoch, offset in begun)
-            yield integer(number, INT32), LogBefore(text(topic_id), known)
+            yield integer(number, INT32), LogBefore(text(topic_id), known, read.get(number, NO_OFFSET))
 
 
 def _steps_down(commit: FlowCommit) -> Iterator[int]:

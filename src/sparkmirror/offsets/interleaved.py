@@ -51,6 +51,7 @@ class FlowBack:
         topic_id: of the topic of the other cluster that it has copied; "" where that is not known.
         epochs: the leader epochs of that topic's log that it has met, in order.
         leader_epoch: that of the batch left of its position, or a later one; -1 where that is not known.
+        read: up to where it has read that log, where an order has it go on further on; else `NO_OFFSET`.
     """
 
     offsets: OffsetMap
@@ -63,16 +64,23 @@ class FlowBack:
     topic_id: str = ""
     epochs: tuple[Begun, ...] = ()
     leader_epoch: int = -1
+    read: int = NO_OFFSET
 
     def log_before(self, offset: int) -> LogBefore:
-        """Of which log the records before an offset of the other cluster are; before the first one there are none."""
+        """Of which log the records before an offset of the other cluster are; before the first one there are none.
+
+        The offset may lie behind what the flow back has read: between the two are copies of the flow and markers, in
+        leader epochs that the flow back need not have met.
+        """
         if offset <= 0:
             return UNKNOWN_LOG
-        begun = [one for one in self.epochs if one.offset < offset]
+        read = self.offsets.position if self.read == NO_OFFSET else self.read
+        until = offset if read == NO_OFFSET else min(offset, read)
+        begun = [one for one in self.epochs if one.offset < until]
         newest = begun[-1].epoch if begun else -1
-        if offset >= self.offsets.position and self.leader_epoch > newest:
+        if offset >= read and until and self.leader_epoch > newest:
             begun.append(Begun(self.leader_epoch, NO_OFFSET))  # of which the begin is not on record
-        return LogBefore(self.topic_id, tuple(begun[-MOST_EPOCHS:]))
+        return LogBefore(self.topic_id, tuple(begun[-MOST_EPOCHS:]), until if until < offset else NO_OFFSET)
 
 
 def upstream_of(
