@@ -74,6 +74,31 @@ def test_former_leaders_that_come_back_bring_their_places_back_too():
         assert not problems, f"seed {seed}, {plot}: {problems[0]}"
 
 
+def long_away(chance: Random) -> list[Step]:
+    """A former leader of the target comes back when several runs have copied elsewhere, and bounded the map."""
+    names = ["finish", *chance.choices(["restart", "grow", "copy", "finish", "bound"], k=chance.randint(0, 4))]
+    names.append("lose_tail")
+    for _ in range(chance.randint(2, 6)):
+        names += [
+            chance.choice(["grow", "grow", "source_retention"]),
+            chance.choice(["copy", "finish", "crash"]),
+            chance.choice(["restart", "kill", "drain", "crash"]),
+            "bound",
+        ]
+    return [Step(name, chance.randrange(1 << 32)) for name in (*names, "come_back", "grow", "finish")]
+
+
+def test_a_former_leader_that_was_away_for_several_epochs_is_known_when_it_comes_back():
+    """Though the map was bounded in between: what it has is not copied again, and nobody stands still over it."""
+    for seed in range(STORIES // 5):
+        plot = long_away(Random(seed * 7 + 1))
+        begun = story(seed, every=seed % 2 * 4)
+        begun.asks = begun.leaders_return = True
+        problems = tell(begun, plot)
+        assert not problems, f"seed {seed}, {plot}: {problems[0]}"
+        assert not any("outlived" in event.text and begun.source_start == 0 for event in begun.events), f"seed {seed}"
+
+
 FOUND = {
     "an order that was begun again behind a hole, and corrected": (
         1118,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
-from sparkmirror.offsets.bounds import Starts, bound
+from sparkmirror.offsets.bounds import RETURNING, Starts, bound
 from sparkmirror.offsets.state import JournalState, state_of
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.translation import Place, Translated, translate
@@ -54,15 +54,33 @@ def test_an_older_epoch_goes_up_to_where_the_newer_one_began():
     assert gone(epochs, 9_999) == [(0, 0), (0, 5), (1, 0)]
 
 
-def test_what_a_lost_tail_made_void_goes_though_the_source_still_has_it():
-    epochs = [segment(0, 0, 50, 50), *(segment(e, 0, 40 + e, 40 + e) for e in range(1, 4))]
-    assert gone(epochs, 0) == [(0, 0)]
+@pytest.mark.parametrize(("log_start", "copy_start"), [(0, FAR), (9_999, 0)])
+@pytest.mark.parametrize(("newer", "expected"), [(RETURNING - 1, []), (RETURNING, [(0, 0)])])
+def test_what_a_lost_tail_made_void_stays_while_a_former_leader_may_bring_it_back(
+    newer, expected, log_start, copy_start
+):
+    void = [segment(0, 0, 50, 50), *(segment(e, 0, 40 + e, 40 + e) for e in range(1, newer + 1))]
+    assert [one for one in gone(void, log_start, copy_start=copy_start) if one[0] == 0] == expected
+
+
+def test_of_what_is_void_that_goes_which_the_source_has_lost():
+    void = [segment(0, 0, 50, 50), segment(0, 5, 60, 55), segment(0, 9, 70, 59)]
+    newer = [segment(e, 0, 40 + e, 40 + e) for e in range(1, 9)]
+    assert gone([*void, *newer], 59) == []
+    assert gone([*void, *newer], 60) == [(0, 0)]
+    assert gone([*void, *newer], 9_999) == [(0, 0), (0, 5)]
+
+
+def test_no_epoch_goes_that_came_after_one_that_stays():
+    newer = [segment(e, 0, 10 * e - 10, 10 * e) for e in range(1, 9)]
+    assert gone(newer, 45) == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    assert gone([segment(0, 0, 0, 0), *newer], 45) == []
 
 
 def test_epochs_of_an_older_producer_id_are_older_whatever_their_number():
     epochs = [segment(9, 0, 0, 0), *(segment(e, 0, 10 + e, 10 + e, producer_id=3) for e in range(3))]
     assert gone(epochs, 10, ids=(7, 3)) == [(9, 0)]
-    assert gone(epochs, 10, ids=(3, 7)) == [(0, 0)]
+    assert gone(epochs, 10, ids=(3, 7)) == [], "the newest has superseded all of them"
 
 
 def test_partitions_whose_log_start_is_unknown_and_unknown_partitions_keep_everything():
@@ -92,16 +110,6 @@ def test_of_older_epochs_that_stays_which_the_copy_has():
     assert gone(epochs, 9_999, copy_start=114) == [(0, 0)]
     assert gone(epochs, 9_999, copy_start=115) == [(0, 0), (0, 5)], "there the epoch has ended"
     assert gone(epochs, 9_999, copy_start=160) == [(0, 0), (0, 5), (1, 0), (2, 0)]
-
-
-def test_what_the_copy_lost_and_got_again_goes_though_others_of_its_records_are_below():
-    epochs = [segment(0, 0, 50, 50), *(segment(e, 0, 40 + e, 40 + e) for e in range(1, 4))]
-    assert gone(epochs, 9_999, copy_start=0) == [(0, 0)]
-
-
-def test_what_was_copied_of_another_topic_of_the_name_goes_though_the_copy_has_it():
-    epochs = [segment(0, 0, 0, 0), *(segment(e, 0, 40 * e - 40, 40 * e) for e in range(1, 4))]
-    assert gone(epochs, 0, copy_start=0) == [(0, 0)]
 
 
 def test_a_group_that_the_sources_retention_has_passed_stands_where_it_stood_on_the_target():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparkmirror.model import NO_OFFSET, NO_RECORD, UNKNOWN_RECORD, WENT_ON, Began, TopicPartition, Writer
+from sparkmirror.offsets import bounds
 from sparkmirror.offsets.bounds import Starts, bound
 from sparkmirror.offsets.records import Progress, Record
 from sparkmirror.offsets.segments import Moved, MovedKey
@@ -92,7 +93,9 @@ def test_another_log_is_not_that_of_the_older_epochs():
     assert [lies(state, source) for source in (0, 31, 50, 100)] == [100, 131, 131, 131]
 
 
-def test_older_epochs_stay_on_record_until_all_is_copied_again():
+def test_older_epochs_stay_on_record_until_all_is_copied_again(monkeypatch):
+    """Those too that are too old to come back with a former leader of the target."""
+    monkeypatch.setattr(bounds, "RETURNING", 0)
     before = [copied(number, 20 * number, 20 * number + 20, 20 * number, anew=False) for number in range(5)]
     again = copied(5, 0, 31, 100)
     state = known(*before, again, moved(5), epoch=5, position=31, last=130)

@@ -512,8 +512,20 @@ def test_what_was_there_before_the_flow_began_anew_does_not_count():
     """Somebody deleted the internal topic; the flow began anew, and died."""
     known = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=77)
     newest = replace(NEW, epoch=6)
-    decision = taken_over(own(0, 0, 10), marker(10, newest), segments=(), known=known, since=9, fence=newest)
+    log = own(0, 0, 10), marker(10, newest)
+    decision = taken_over(*log, segments=(), known=known, since=9, fence=newest, before=(OLD,))
     assert decision == Begin(position=77)
+
+
+def test_what_the_map_has_outlived_and_a_former_leader_has_brought_back_is_not_copied_again_without_an_event():
+    newest = replace(NEW, epoch=6)
+    log = own(0, 0, 10), marker(10, newest)
+    known = progress(NO_OFFSET, NO_OFFSET, NO_OFFSET, writer=NEW, position=77)
+    decision = taken_over(*log, segments=(), known=known, since=9, fence=newest, before=(replace(OLD, epoch=3),))
+    assert isinstance(decision, Begin)
+    assert decision.event is not None
+    assert (decision.position, decision.event.kind) == (77, Kind.MAY_REPEAT)
+    assert "up to offset 9, which the offset map has outlived" in decision.event.text
 
 
 def test_a_sole_writers_log_end_decides_when_retention_has_removed_everything():

@@ -192,7 +192,7 @@ class World:
     def _answer(self) -> None:
         """One fetch answer: segments ahead, then batches, some of which are acknowledged in between."""
         stop = min(len(self.kept), self.position + self.chance.randint(1, 12))
-        sources = [offset for offset in range(self.position, stop) if self.kept[offset]]
+        sources = [offset for offset in range(self.position, stop) if self.kept[offset] and offset >= self.source_start]
         openings = []
         for number, source in enumerate(sources):
             if source != self.continues_at:

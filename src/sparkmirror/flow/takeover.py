@@ -515,6 +515,7 @@ class Takeover:
             target_id=target_ids.get(there.topic, ""),
             sole_writer=self._sole_writer,
             fence=Writer(producer_id=mark.producer_id, epoch=mark.epoch) if mark is not None else None,
+            before=self._opened.before,
         )
 
     def _must_stand_still(self, here: TopicPartition, where: Resumed) -> bool:

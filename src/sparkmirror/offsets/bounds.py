@@ -9,6 +9,8 @@ Invariants:
     * Where it is not known what the copy has left, the map keeps everything.
     * What a takeover may need stays, wherever the logs start: of the newest `EPOCHS` writer epochs with segments, the
       segments of the last record that is known to be acknowledged, and all behind it.
+    * A former leader of the target may bring back what newer epochs have superseded. So of the newest `RETURNING`
+      epochs that stays too, from the source log's start on; and where one stays, the last record of each newer one.
     * What an order has copied once more stays on the map of older epochs too, until all of it is there again.
     * Within an epoch the oldest go first, so what is left has no gap.
 """
@@ -28,6 +30,9 @@ from sparkmirror.offsets.track import FAR
 
 EPOCHS = 3
 """A target that loses its tail may fall back by an epoch; by as many as this within the source's retention, hardly."""
+
+RETURNING = 32
+"""After so many newer ones an epoch may come back. Each costs a record or two, and holes that the source still has."""
 
 
 class Starts(NamedTuple):
@@ -79,6 +84,7 @@ def _outlived(
     state: JournalState, partition: TopicPartition, log_start: int, copy_start: int, ids: Sequence[int]
 ) -> list[str]:
     keys: list[str] = []
+    needed: list[tuple[Writer, Pieces, int]] = []
     cuts = _Cuts()
     if partition not in state.maps:
         return keys
@@ -92,10 +98,23 @@ def _outlived(
         first = min(_first_on_source(pieces, log_start, cuts), _first_on_target(pieces, copy_start, cuts))
         if age < EPOCHS:
             first = min(first, last_acknowledged(pieces, progress.get(writer), cuts.source, newest=age == 0))
-        keys += _below(partition, writer, pieces, first)
+        if age < RETURNING and pieces.sources.last.offset >= cuts.source:
+            first = min(first, _first_on_source(pieces, log_start, _Cuts()))
+        needed.append((writer, pieces, first))
         if writer not in back:
             cuts = _cut_by(pieces, cuts, newest=age == 0)
+    for writer, pieces, first in _without_gaps(needed):
+        keys += _below(partition, writer, pieces, first)
     return keys
+
+
+def _without_gaps(needed: list[tuple[Writer, Pieces, int]]) -> Iterator[tuple[Writer, Pieces, int]]:
+    """The same, oldest first: of an epoch that came after one that stays, the last record stays."""
+    stays = False
+    for age, (writer, pieces, first) in reversed(list(enumerate(needed))):
+        kept = min(first, pieces.sources.last.count) if stays and age < RETURNING else first
+        stays = stays or kept < FAR
+        yield writer, pieces, kept
 
 
 def _cut_by(pieces: Pieces, cuts: _Cuts, *, newest: bool) -> _Cuts:

@@ -53,6 +53,7 @@ from sparkmirror.offsets.truncation import (
     mirrored_from,
     missing_from,
 )
+from sparkmirror.offsets.writers import came_since
 
 FURTHER = 4
 """How many times as far back each reading goes when the one before it showed nothing."""
@@ -77,6 +78,7 @@ class Observed:
         log: where the leader epoch of ``progress.reached`` ends in the target's log now; None where that is not known.
         inherited: what MirrorMaker 2 copied before the flow took over.
         inherited_log: where the leader epoch of that ends in the target's log now; None where that is not known.
+        before: the newest writer of each producer id before the flow's first start on record, see `FlowRecord`.
     """
 
     partition: TopicPartition
@@ -91,6 +93,7 @@ class Observed:
     log: EpochEnd | None = None
     inherited: Inherited | None = None
     inherited_log: EpochEnd | None = None
+    before: tuple[Writer, ...] = ()
 
     @property
     def is_another_topic(self) -> bool:
@@ -410,8 +413,23 @@ def _decide(observed: Observed) -> Decision:
         return ReadFrom(offset=_further(observed, hint))
     decision = _nothing_of_ours(observed)
     if isinstance(decision, Resume | Begin):
-        return replace(decision, anew=observed.lineage.began_anew(observed.lineage.on_record()))
+        anew = observed.lineage.began_anew(observed.lineage.on_record())
+        return _with_outlived(observed, found, replace(decision, anew=anew))
     return decision
+
+
+def _with_outlived(observed: Observed, found: list[TailBatch], decision: Resume | Begin) -> Resume | Begin:
+    """The same, but an event says what may be there twice where the map has outlived what was ``found`` in the log."""
+    if not found or not came_since(_writer(found[0]), observed.ids, observed.before):
+        return decision
+    text = (
+        f"the target has records of {_name(_writer(found[0]))} up to offset {found[-1].last_offset}, which the offset "
+        f"map has outlived: those that the source still has from offset {decision.position} on may be there twice"
+    )
+    event = decision.event
+    if event is None:
+        return replace(decision, event=Event(kind=Kind.MAY_REPEAT, text=text, first=decision.position))
+    return replace(decision, event=replace(event, text=f"{event.text}; {text}"))
 
 
 def _writer(batch: TailBatch) -> Writer:
