@@ -341,6 +341,13 @@ MUTANTS = (
         STORIES,
     ),
     Mutant(
+        "places that a former leader's log lacks stay on the map where another one comes back",
+        "offsets/takeover.py",
+        "    taken = any(_has_places(pieces, batch.base_offset, batch.last_offset) for batch in others)\n",
+        "    taken = False\n",
+        STORIES,
+    ),
+    Mutant(
         "a batch of the internal topic cuts through what concerns a partition",
         "kafka/store.py",
         "by_partition.setdefault(partition_of(pair[0]), [])",

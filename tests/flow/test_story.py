@@ -40,6 +40,11 @@ LEADERS_RETURN = WEIGHTS | {
     "recreate_target": 0,
     "lose_source": 0,
 }
+LEADERS_FLAP = (
+    LEADERS_RETURN
+    | {"grow": 4, "come_back": 4}
+    | dict.fromkeys(("retain", "source_retention", "bound", "thin", "clean", "late", "restart"), 0)
+)
 STORIES = 1_500
 WORKERS = 4
 
@@ -97,6 +102,17 @@ def test_a_former_leader_that_was_away_for_several_epochs_is_known_when_it_comes
         problems = tell(begun, plot)
         assert not problems, f"seed {seed}, {plot}: {problems[0]}"
         assert not any("outlived" in event.text and begun.source_start == 0 for event in begun.events), f"seed {seed}"
+
+
+def test_former_leaders_that_come_back_by_turns_leave_no_places_of_one_another_on_the_map():
+    """Each has epochs that the others lack, so a place may be back, and gone again, several times."""
+    for seed in range(300):
+        chance = Random(seed * 7 + 1)
+        plot = steps(chance, chance.randint(10, 35), LEADERS_FLAP)
+        begun = story(seed, every=seed % 2 * 4)
+        begun.asks = begun.leaders_return = True
+        problems = tell(begun, plot)
+        assert not problems, f"seed {seed}, {plot}: {problems[0]}"
 
 
 FOUND = {

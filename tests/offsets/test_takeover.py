@@ -13,8 +13,8 @@ from sparkmirror.offsets.holes import pack
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.map import Stretch
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import SEQUENCES, Segments
-from sparkmirror.offsets.source_history import EpochEnd
+from sparkmirror.offsets.segments import SEQUENCES, Segments, Targets
+from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
 from sparkmirror.offsets.state import JournalState, state_of
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.takeover import (
@@ -273,6 +273,86 @@ def test_a_loss_that_was_found_and_not_yet_copied_again_is_not_forgotten():
     )
     decision = decide(facts)
     assert went_on(decision)[0] == 109, "the progress did not know of 9, and the map does"
+
+
+E1, E2, E3, E4, E5 = (Writer(producer_id=7, epoch=epoch) for epoch in range(1, 6))
+FLAPPED = (segment(0, 0, writer=E1), segment(0, 15, writer=E2), segment(0, 26, writer=E3), segment(0, 36, writer=E4))
+"""Segments of a flow whose target had the leaders A, B, A and B: each lost what the other had, and it was copied again.
+
+A has source offsets 0 to 25 of E1 and 26 to 45 of E3, B has 0 to 14 of E1, 15 to 35 of E2 and 36 to 55 of E4.
+"""
+
+
+def back(
+    *batches: TailBatch,
+    places: tuple[Any, ...],
+    known: Progress,
+    fence: Writer,
+    since: int = 0,
+    segments: tuple[Segment, ...] = FLAPPED,
+) -> Decision:
+    """Decides where a former leader has come back, with the places of the one before it on record."""
+    end = batches[-1].last_offset + 1
+    tail = Tail(start=0, high_watermark=end, batches=tuple(b for b in batches if b.last_offset >= since), since=since)
+    state = state_of([*records_of(segments), *places, known])
+    return decide(
+        Observed(
+            partition=PLACE,
+            progress=known,
+            map=state.map_of(PLACE),
+            ids=(7,),
+            tail=tail,
+            start=0,
+            fence=fence,
+            log=EpochEnd(UNDEFINED, UNDEFINED),
+        )
+    )
+
+
+def lies(writer: Writer, sequence: int, target: int) -> Targets:
+    return Targets(partition=PLACE, writer=writer, sequence=sequence, target=target)
+
+
+LOG_OF_A = (own(0, 0, 15, E1), own(15, 15, 11, E1), marker(26, E3), own(27, 0, 20, E3), marker(47, E5))
+LOG_OF_B = (own(0, 0, 15, E1), marker(15, E2), own(16, 0, 21, E2), marker(37, E4), own(38, 0, 20, E4), marker(58, E5))
+OF_A = (lies(E1, 0, 0), end(PLACE, E1, 26), lies(E3, 0, 27), end(PLACE, E3, 20))
+OF_B = (lies(E1, 0, 0), end(PLACE, E1, 15), lies(E2, 0, 16), end(PLACE, E2, 21), lies(E4, 0, 38))
+
+
+BY_A, BY_B = progress(19, 45, 46, writer=E3), progress(19, 55, 57, writer=E4)
+
+
+def test_a_former_leader_that_comes_back_again_takes_the_others_places_off_the_map():
+    decision = back(*LOG_OF_A, places=OF_B, known=BY_B, fence=E5)
+    assert isinstance(decision, Resume)
+    assert decision.position == 46
+    assert {lies(E2, 0, 16).key, lies(E4, 0, 38).key, end(PLACE, E1, 15).key} <= set(decision.void)
+    assert {end(PLACE, E1, 26), lies(E3, 0, 27)} <= set(decision.targets)
+
+
+def test_an_epoch_of_which_a_former_leader_has_the_begin_ends_there():
+    """It lacks the end of E1, which the takeover before had put on the map again, and all of E3."""
+    decision = back(*LOG_OF_B[:4], places=OF_A, known=BY_A, fence=E4, segments=FLAPPED[:3])
+    assert isinstance(decision, Resume)
+    assert decision.position == 36
+    assert decision.void == (lies(E3, 0, 27).key,)
+    assert {end(PLACE, E1, 15), lies(E2, 0, 16)} <= set(decision.targets)
+
+
+def test_a_log_is_read_as_far_back_as_an_epoch_has_places_that_it_lacks_and_no_further():
+    assert back(*LOG_OF_A, places=OF_B, known=BY_B, fence=E5, since=27) == ReadFrom(offset=16)
+    assert back(*LOG_OF_A, places=OF_B, known=BY_B, fence=E5, since=16) == ReadFrom(offset=14)
+    assert isinstance(back(*LOG_OF_A, places=OF_B, known=BY_B, fence=E5, since=14), Resume)
+
+
+def test_places_that_the_log_cleaner_has_emptied_stay_on_the_map_where_a_former_leader_comes_back():
+    places = (*OF_B[:4], lies(E4, 0, 38))
+    log = (own(0, 0, 15, E1), marker(15, E2), marker(37, E3), own(38, 0, 20, E3), marker(58, E5))
+    segments = (*FLAPPED[:2], segment(0, 36, writer=E3), FLAPPED[3])
+    decision = back(*log, places=places, known=BY_B, fence=E5, segments=segments)
+    assert isinstance(decision, Resume)
+    assert decision.void == (lies(E4, 0, 38).key,)
+    assert {one.writer for one in decision.targets} == {E3}
 
 
 def test_without_progress_the_segments_written_ahead_suffice():

@@ -40,7 +40,7 @@ from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Found, Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import SEQUENCES, Targets, TargetsKey
+from sparkmirror.offsets.segments import SEQUENCES, Targets
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.track import FAR
@@ -521,7 +521,7 @@ def _returned(observed: Observed, writer: Writer, count: int) -> Found | ReadFro
     The map ends these epochs where their batches were missing then, and has no place for anything of a later one, of
     which ``count`` is the last record that is there.
     """
-    lineage, tail, own = observed.lineage, observed.tail, observed.map.pieces(writer)
+    lineage, own = observed.lineage, observed.map.pieces(writer)
     if own is None or own.last_settled(count) is not None:
         return Found()
     if not lineage.sent_nothing(writer) and not any(_has_acknowledged(observed, one) for one in lineage.newer(writer)):
@@ -529,67 +529,137 @@ def _returned(observed: Observed, writer: Writer, count: int) -> Found | ReadFro
     older = [(each, pieces) for each in lineage.older(writer) if (pieces := observed.map.pieces(each)) is not None]
     if not older:
         return Found()
-    settled = [point.offset for _, pieces in older if (point := pieces.last_settled()) is not None]
-    known = max([tail.start, *settled])
-    if known < tail.since:
-        return ReadFrom(offset=known)
+    since = _alike(observed, older)
+    if isinstance(since, ReadFrom):
+        return since
     targets, void = list[Targets](), list[str]()
     for each, pieces in older:
-        mine = [b for b in tail.batches if _writer(b) == each and not b.control and b.base_offset >= known]
-        counts = [pieces.count_of(b.sequence) + b.last_offset - b.base_offset for b in mine]
-        if all(pieces.target_of(count) == batch.last_offset for count, batch in zip(counts, mine, strict=True)):
+        found = _as_the_log_has(observed, each, pieces, since)
+        if isinstance(found, ReadFrom):
+            return found
+        targets += found.targets
+        void += found.void
+    return Found(tuple(targets), tuple(void))
+
+
+def _alike(observed: Observed, older: list[tuple[Writer, Pieces]]) -> int | ReadFrom:
+    """Up to where the log is the one of which the map tells: behind the last batch that lies where the map has it.
+
+    Former leaders that come back by turns have other epochs each, so an epoch of the map need not be in this log.
+    """
+    tail = observed.tail
+    for writer, pieces in reversed(older):
+        last = pieces.last_settled()
+        if last is None:
             continue
-        placed = place(
+        alike = [b.last_offset + 1 for b in _of(tail, writer) if _lies_where_mapped(pieces, b)]
+        if alike:
+            return max(alike)
+        if last.offset < tail.start:
+            break
+        first = max(tail.start, pieces.targets.first.offset)
+        if first < tail.since:
+            return ReadFrom(offset=max(first, _further(observed, last.offset)))
+    return tail.start if tail.since <= tail.start else ReadFrom(offset=tail.start)
+
+
+def _as_the_log_has(observed: Observed, writer: Writer, pieces: Pieces, since: int) -> Found | ReadFrom:
+    """What changes of an epoch's places from ``since`` on: batches that are back, and places where others lie now.
+
+    Places at which nothing lies stay: the log cleaner may have removed the records.
+    """
+    tail = observed.tail
+    mine = [batch for batch in _of(tail, writer) if batch.base_offset >= since]
+    others = [b for b in tail.batches if b.last_offset >= since and (b.control or _writer(b) != writer)]
+    taken = any(_has_places(pieces, batch.base_offset, batch.last_offset) for batch in others)
+    if not taken and all(pieces.target_of(_last_count(pieces, b)) == b.last_offset for b in mine):
+        return Found()
+    batches = _of(tail, writer) if taken else mine
+    shorter, gone = _cut_places(observed, writer, since) if taken else ([], [])
+    found: Found | Unseen = Found()
+    if batches:
+        count, target = max((_last_count(pieces, batch), batch.last_offset) for batch in batches)
+        found = place(
             Placed(
                 partition=observed.partition,
-                writer=each,
+                writer=writer,
                 pieces=pieces,
-                batches=mine,
+                batches=batches,
                 known=None,
-                count=max(counts),
-                target=mine[counts.index(max(counts))].last_offset,
+                count=count,
+                target=target,
                 near=None,
                 since=tail.since,
                 start=tail.start,
             )
         )
-        if isinstance(placed, Unseen):
-            return ReadFrom(offset=_further(observed, placed.offset))
-        targets += placed.targets
-        void += placed.void
-    return Found(tuple(targets), tuple(void))
+    elif (stop := pieces.targets.count_at(since)) is not None:
+        found = Found(end_of(observed.partition, writer, pieces, stop - 1))
+    if isinstance(found, Unseen):
+        return ReadFrom(offset=_further(observed, found.offset))
+    written = {one.key: one for one in (*shorter, *found.targets)}
+    return Found(tuple(written.values()), tuple(key for key in (*gone, *found.void) if key not in written))
+
+
+def _of(tail: Tail, writer: Writer) -> list[TailBatch]:
+    """The records of an epoch among those read."""
+    return [b for b in tail.batches if _writer(b) == writer and not b.control and b.sequence >= 0]
+
+
+def _last_count(pieces: Pieces, batch: TailBatch) -> int:
+    return pieces.count_of(batch.sequence) + batch.last_offset - batch.base_offset
+
+
+def _lies_where_mapped(pieces: Pieces, batch: TailBatch) -> bool:
+    """Whether an epoch's batch lies where the map has its last record, as far as the map tells."""
+    count = _last_count(pieces, batch)
+    piece = pieces.targets.piece_of(count)
+    known = any(part.first <= count < part.stop for part in pieces.known())
+    return known and piece is not None and piece.may_have(count, batch.last_offset)
+
+
+def _has_places(pieces: Pieces, first: int, last: int) -> bool:
+    """Whether the map has records of an epoch from one target offset to another."""
+    begin = pieces.targets.count_at(first)
+    for part in pieces.known():
+        count = part.first if begin is None else max(begin, part.first)
+        target = pieces.targets.offset_of(count) if count < part.stop else None
+        if target is not None and target <= last:
+            return True
+    return False
 
 
 def _lost_places(observed: Observed, target: int, gone: frozenset[str]) -> tuple[tuple[Targets, ...], tuple[str, ...]]:
     """What leaves the map where the log is lost from a target offset on: what is shortened, and keys of the rest.
 
-    Or what comes in the place of that would be a line that crosses the old one. Writers of which all is ``gone``
-    anyway are left out.
+    Or what comes in the place of that would be a line that crosses the old one. What is ``gone`` anyway is left out.
     """
+    cuts = [_cut_places(observed, writer, target) for writer in observed.map.writers(observed.ids)]
+    changed = tuple(one for shorter, _ in cuts for one in shorter if one.key not in gone)
+    return changed, tuple(key for _, void in cuts for key in void if key not in gone)
+
+
+def _cut_places(observed: Observed, writer: Writer, target: int) -> tuple[list[Targets], list[str]]:
+    """What leaves the map of an epoch from a target offset on: what is shortened, and keys of the rest."""
     changed, void = list[Targets](), list[str]()
-    for writer in observed.map.writers(observed.ids):
-        pieces = observed.map.pieces(writer)
-        assert pieces is not None  # a writer has segments
-        blocks = [block for _, block in pieces.targets.stored()]
-        stored = [TargetsKey(observed.partition, writer, block.sequence).text for block in blocks]
-        if gone.issuperset(stored):
-            continue
-        for key, block in zip(stored, blocks, strict=True):
-            left = cut(block.holes, target - block.offset)
-            if block.offset >= target:
-                void.append(key)
-            elif left != block.holes:
-                one = Targets(
-                    partition=observed.partition,
-                    writer=writer,
-                    sequence=block.sequence,
-                    target=block.offset,
-                    holes=left,
-                    after=block.after,
-                    torn=block.torn or block.holes.thinned,
-                )
-                changed.append(one)
-    return tuple(changed), tuple(void)
+    pieces = observed.map.pieces(writer)
+    assert pieces is not None  # a writer has segments
+    for _, block in pieces.targets.stored():
+        left = cut(block.holes, target - block.offset)
+        one = Targets(
+            partition=observed.partition,
+            writer=writer,
+            sequence=block.sequence,
+            target=block.offset,
+            holes=left,
+            after=block.after,
+            torn=block.torn or block.holes.thinned,
+        )
+        if block.offset >= target:
+            void.append(one.key)
+        elif left != block.holes:
+            changed.append(one)
+    return changed, void
 
 
 def _ends_of_cleaned(observed: Observed, writer: Writer, last: Last, position: int) -> dict[Writer, int]:
