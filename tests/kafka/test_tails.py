@@ -33,7 +33,7 @@ from sparkmirror.kafka.tails import (
 )
 from sparkmirror.model import TopicPartition, Writer
 from sparkmirror.offsets.log_parts import append
-from sparkmirror.offsets.tail import Tail, TailBatch
+from sparkmirror.offsets.tail import NO_PRODUCER, Tail, TailBatch
 from tests.batches.building import CONTROL, TRANSACTIONAL, Rec
 from tests.batches.old_messages import Old
 from tests.kafka.writing import NOBODY, TIMEOUT_MS, batch, new_topic, send, write
@@ -242,6 +242,8 @@ def _at_once(index: batches.Indexed, start: int, end: int, seen: _Reading) -> Ta
     headers = _headers(index, 0) if len(index) else []
     behind = [each for each in headers if each.last_offset >= max(start, seen.since) and each.base_offset < end]
     append(found, behind, seen.own)
+    if found and seen.found[0].producer_id == NO_PRODUCER and found[0].producer_id != WRITER.producer_id:
+        found[0] = seen.found[0]._replace(last_offset=found[0].last_offset)  # cut off what was told as one: nobody's
     cut = [found[0]._replace(base_offset=seen.found[0].base_offset), *found[1:]] if found else []
     return Tail(start=start, high_watermark=max(end, seen.offset), batches=tuple(cut), since=seen.since)
 
