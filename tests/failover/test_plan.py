@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
-from sparkmirror.failover.plan import Plan, decide, held_before, without
+from sparkmirror.failover.plan import Plan, back_held, decide, held_before, without
 from sparkmirror.failover.states import Kind
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition
@@ -127,6 +127,15 @@ def test_what_a_flow_that_is_held_since_an_earlier_operation_lacks_is_told():
         "a->b has been stopped since 2023-11-14T22:13:20Z by failover to b (failover-1): "
         "what a took after that is not on b"
     )
+
+
+def test_a_flow_back_that_is_still_held_is_told_with_the_command_that_ends_that():
+    back = FlowName(source=Alias("a"), target=Alias("b"))
+    hold = HoldOrder(operation="failover-1", reason="failover to b (failover-1)", time_ms=1_700_000_000_000, by="me")
+    assert back_held(back, None, "mm2.properties") == ()
+    (said,) = back_held(back, hold, "mm2.properties")
+    assert said.startswith("a->b is still stopped by failover to b (failover-1): nothing that a takes is copied to b")
+    assert "sparkmirror release mm2.properties --flow 'a->b'" in said
 
 
 def test_a_group_without_a_translation_keeps_what_it_has_on_the_target_and_that_is_told():

@@ -280,3 +280,13 @@ def test_groups_that_were_not_moved_are_known_by_the_operation():
     facts = {"active": ["in use"], "changing": ["changing"], NOT_TAKEN: [["large", "too large"]]}
     assert not_moved(operation(facts=facts)) == {"in use", "changing", "large"}
     assert not_moved(operation()) == frozenset()
+
+
+def test_what_is_to_be_known_is_in_both_forms_and_is_no_trouble(tmp_path):
+    found = replace(report(tmp_path, operation(Kind.SWITCHOVER)), notes=("b->a is still stopped",))
+    assert found.troubles == ()
+    assert as_dict(found)["notes"] == ["b->a is still stopped"]
+    text = as_markdown(found)
+    assert "## What is to be known" in text
+    assert "b-\\>a is still stopped" in text or "b->a is still stopped" in text
+    assert "What is to be known" not in as_markdown(replace(found, notes=()))

@@ -315,6 +315,8 @@ def _end(report: Report, directory: Path) -> None:
         f"{report.operation.id}: {report.count.text} on {report.taken}, "
         f"{report.missing} records known to be missing, {report.seconds:.1f} s; report: {paths[0]} and {paths[1]}"
     )
+    for text in report.notes:
+        say(f"  note: {text}")
     for text in report.troubles:
         say(f"  trouble: {text}")
     if report.troubles:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from shlex import quote
 
 from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove
@@ -238,6 +239,22 @@ def held_before(flow: FlowName, held: HoldOrder | None) -> tuple[str, ...]:
     since = f"{datetime.fromtimestamp(held.time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
     said = f"{flow} has been stopped since {since} by {held.reason}"
     return (f"{said}: what {flow.source} took after that is not on {flow.target}",)
+
+
+def back_held(back: FlowName, held: HoldOrder | None, file: str) -> tuple[str, ...]:
+    """What is told of an operation of a flow while an earlier one holds the flow back still.
+
+    Args:
+        back: the flow back, from where applications go to where they are.
+        held: what stops it; None where nothing does, or nobody could tell.
+        file: the configuration file, for the command.
+    """
+    if held is None:
+        return ()
+    then = f"nothing that {back.source} takes is copied to {back.target}, and groups are not followed on {back.source}"
+    risk = f"a failover to {back.target} would go by what is on record since the hold"
+    release = f"sparkmirror release {quote(file)} --flow '{back}'"
+    return (f"{back} is still stopped by {held.reason}: {then}; {risk}. When groups are moved, {release} ends that",)
 
 
 def unseen_losses(flow: FlowName, seen: GroupsSeen | None) -> tuple[str, ...]:

@@ -63,12 +63,14 @@ class Report:
         operation: the newest record of it.
         partitions: as they were when the flow was stopped.
         moves: of the groups, as they are now.
+        notes: what else is to be known, and is no trouble of this operation.
     """
 
     flow: FlowConfig
     operation: Operation
     partitions: tuple[PartitionState, ...]
     moves: tuple[GroupMove, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -193,6 +195,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "offsets_left_further": sum(len(move.further) for move in report.moves),
         "offsets_skipped": sum(place.skipped for move in report.moves for place in move.skipping),
         "troubles": list(report.troubles),
+        "notes": list(report.notes),
         "partitions": [_partition(each) for each in report.partitions],
         "groups": [_group(each, moved=report.has_moved(each)) for each in report.moves],
         "applications": {
@@ -222,6 +225,7 @@ def as_markdown(report: Report) -> str:
         f"- groups that go on on {literal(report.taken)}: **{report.count.text}**",
         *_losses(report),
         *_section("What did not go as it should", [f"- {literal(text)}" for text in report.troubles]),
+        *_section("What is to be known", [f"- {literal(text)}" for text in report.notes]),
         *_section("What applications have to change", _applications(report)),
         *_section(f"Topics of {report.left} that nobody may write to", _fenced(report)),
         *_section("Interruptions", table(_INTERRUPTION_HEAD, list(map(_interruption_row, _interruptions(operation))))),

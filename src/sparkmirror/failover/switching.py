@@ -251,6 +251,7 @@ class Desk:
                 *((_not_begun(flow.name, [str(place) for place in young]),) if young else ()),
                 *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
+                *_back_held(flow.name, state, back, self._file),
                 *plan.unseen_losses(flow.name, state.groups_seen),
                 *_mirrors_shut_out(flow, source, options, self._file),
                 *(() if source.answers else old_groups.said_of(flow, state, now_ms())),
@@ -558,7 +559,15 @@ class Desk:
                 look.partitions(self._sides.flow, self._store.state, NOT_ASKED, caught_up=_caught_up(operation)),
             ),
             moves=moves.decide(sight),
+            notes=self._notes(operation),
         )
+
+    def _notes(self, operation: Operation) -> tuple[str, ...]:
+        """What is told of the flow back when the operation has ended, if it was held when that was begun."""
+        before = of_row(operation.facts.get(BACK, ()))
+        if Step[operation.step] is not Step.DONE or before is None or not before.held_by:
+            return ()
+        return _back_held(self._sides.flow.name, self._store.state, self._record_of_back(), self._file)
 
     def _steps(
         self,
@@ -906,6 +915,11 @@ def _about_these(own: JournalState, back: JournalState | None) -> JournalState |
         return None
     same = (back.flow.source_id, back.flow.target_id) == (own.flow.target_id, own.flow.source_id)
     return back if same else None
+
+
+def _back_held(name: FlowName, own: JournalState, back: JournalState | None, file: str) -> tuple[str, ...]:
+    same = _about_these(own, back)
+    return () if same is None else plan.back_held(name.back, same.held, file)
 
 
 def _stopped(name: FlowName, back: JournalState, forth: JournalState, file: str) -> tuple[str, ...]:
