@@ -27,6 +27,7 @@ from sparkmirror.duties.written_by_others import Written, written
 from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import own_logs
+from sparkmirror.failover.brought_back import latest, order_of, returned_in, rows_of
 from sparkmirror.failover.changes import Changes
 from sparkmirror.failover.earlier import earlier_in
 from sparkmirror.failover.moves import Sight, Standing
@@ -579,6 +580,7 @@ def sight(
     back: Moved | None = None,
     *,
     kind: Kind | None = None,
+    returned: Mapping[str, str] | None = None,
     unbrought: Collection[TopicPartition] = (),
 ) -> Sight:
     """What is on record of the source's groups, and how they stand on the target.
@@ -589,6 +591,8 @@ def sight(
         operation: that moves them, or has moved them.
         back: when operations of the flow back have moved groups to the source, as far as it is not on record here.
         kind: of an operation that is planned.
+        returned: groups that operations of the flow back have brought to the source since the flow is held, by what is
+            known when it is planned.
         unbrought: copies of which it is known when it is planned that nothing brings what others wrote to them.
 
     Raises:
@@ -635,6 +639,7 @@ def sight(
         commits=merged(commits_of(committed), landed(tried_of(committed), standing.offsets)),
         left=left_of(state.left, back or {}),
         moved=moved_while_held(state, operation, back),
+        returned=returned_in(operation) if operation is not None else dict(returned or {}),
         recreated=changed.recreated,
         copy_recreated=recreated_copies(flow, target, _of_topics(state, renamed), timeout_ms),
         parted={place: one.offset for place, one in changed.parted.items()},
@@ -781,9 +786,10 @@ def moved_while_held(
     Args:
         state: of the flow's internal topic.
         operation: that is looked at; the newest on record, if the flow is held, without.
-        back: as in `sight`; what was moved to the source since, its owners want there.
+        back: as in `sight`; what was moved to the source since, its owners want there, as what is on record as such.
     """
     if operation is None:
+        back = latest(back or {}, order_of(rows_of(state)))
         operation = state.ledger.operation if state.held is not None else None
     if operation is None:
         return frozenset()

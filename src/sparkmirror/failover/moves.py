@@ -94,6 +94,8 @@ class Sight:
         left: what groups have left behind on the source, since operations have taken them to the target.
         outdated: groups and topics where what was committed was seen in an older topic of the name.
         moved: groups that the operation has moved already, or earlier ones since the flow is held.
+        returned: groups that operations of the flow back have brought to the source since the flow is held, and which
+            operation that was: what they have done there is not on record.
         recreated: source topics that were deleted and created again since they were copied.
         copy_recreated: source partitions of which the copy was: nothing of what was copied lies there.
         parted: where logs of the source part from what was copied of them.
@@ -126,6 +128,7 @@ class Sight:
     left: Left = field(default_factory=lambda: NOTHING_LEFT)
     outdated: frozenset[tuple[str, str]] = frozenset()
     moved: frozenset[str] = frozenset()
+    returned: Mapping[str, str] = field(default_factory=dict)
     recreated: frozenset[str] = frozenset()
     copy_recreated: frozenset[TopicPartition] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -534,6 +537,8 @@ def _placed(sight: Sight, group: str, found: MovedPlace, result: Translation) ->
     oldest = sight.oldest.get(found.target)
     there = still_there(result, oldest)
     commit = sight.commits.get(group, {}).get(found.target)
+    if group in sight.returned and found.before != NO_OFFSET:
+        return _lives_there(replace(found, ahead=0, exact=False, text="where it stood there"), oldest, commit)
     here = sight.upstream.get(group, {}).get(found.partition)
     if here is not None and here.placed and found.before != NO_OFFSET:
         return _lives_there(replace(found, ahead=0, exact=True, text=LIVES_THERE), oldest, commit)
@@ -637,6 +642,10 @@ SEEN_BEFORE = (
     "topic has lost its end too, it goes on there, and copies of what was lost that it had not read are skipped"
 )
 SEEN_LAST = "by what was seen of the group last: what it has now where it leaves could not be asked"
+BROUGHT_BACK = (
+    "but it was brought back to where it left since the flow is held, and what it did there is not on record: what it "
+    "has read since is read again, what it has set back is skipped"
+)
 ON_WHAT_IS_LEFT = "by what the flow's internal topic has not lost: what is on record of the group may be old"
 USED = "committed there since the group was moved: left there"
 MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
@@ -712,6 +721,7 @@ def with_again(place: MovedPlace, group: str, earlier: Earlier) -> MovedPlace:
 def _as_it_is_known(sight: Sight, group: str, place: MovedPlace) -> MovedPlace:
     known = with_lost(with_again(_with_others(sight, place), group, sight.earlier), group, sight.lost)
     known = _inexact(known, SEEN_LAST) if group in sight.unasked else known
+    known = _inexact(known, BROUGHT_BACK) if group in sight.returned else known
     return _inexact(known, ON_WHAT_IS_LEFT) if sight.lost_start else known
 
 

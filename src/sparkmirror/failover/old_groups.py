@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.chosen_groups import chooser, on_record
 from sparkmirror.events import wall_time
@@ -44,6 +46,23 @@ def said_of(flow: FlowConfig, state: JournalState, asked_ms: int) -> tuple[str, 
         f"they have read since is read again, and what they have set back is skipped: {some(sorted(old))}"
     )
     return (*((off,) if off else ()), *((long_ago,) if old else ()))
+
+
+def said_of_returned(found: Mapping[str, str], source: str, target: str) -> tuple[str, ...]:
+    """What is told where groups go to the target by what was on record when the flow was held, a line for each cause.
+
+    Args:
+        found: groups, and the operation of the flow back that has brought each of them to the source since.
+        source: of the flow.
+        target: of the flow.
+    """
+    by_cause = {by: sorted(name for name, one in found.items() if one == by) for by in sorted(set(found.values()))}
+    return tuple(
+        f"{len(names)} groups were brought back to {source} by {by} while {source}->{target} was held, and what they "
+        f"did there is not on record: what they have read on {source} since is read again, what they have set back is "
+        f"skipped, and what {source} took since the hold is not on {target}: {some(names)}"
+        for by, names in by_cause.items()
+    )
 
 
 def seen_long_ago(flow: FlowConfig, state: JournalState) -> dict[str, int]:

@@ -41,6 +41,7 @@ from sparkmirror.failover import (
     unbrought,
 )
 from sparkmirror.failover.broken_off import cause, told_of
+from sparkmirror.failover.brought_back import returned_in
 from sparkmirror.failover.changes import Changes, changes
 from sparkmirror.failover.doubt import note_lacks
 from sparkmirror.failover.earlier import added, earlier_in, told_of_again, with_before
@@ -808,6 +809,7 @@ class Procedure:
         again = told_of_again(earlier_in(self._operator.operation), operation.target)
         state = self._store.state  # where no group was ever seen there may be none
         old = old_groups.said_of(self._sides.flow, state, operation.began_ms) if state.groups else ()
+        old += old_groups.said_of_returned(returned_in(operation), operation.source, operation.target)
         told = (*moves.kept(decided, operation.target), *moves.seen_before_a_loss(decided))
         self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *passed, *late, *old))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sparkmirror.failover.states import Step
+from sparkmirror.failover.states import RETURNED, TAKEN_BACK, Step
 from sparkmirror.offsets.state import JournalState
 
 
@@ -51,11 +51,13 @@ def told_of_change(flow: str, now: JournalState, since: str) -> str:
 def order_of(state: JournalState) -> int:
     """The greatest order on record of a flow: of its operations, and of those of the flow back that it has seen."""
     newest, held, seen = state.ledger.operation, state.held, state.groups_seen
+    brought = () if newest is None else (*newest.facts.get(RETURNED, ()), *newest.facts.get(TAKEN_BACK, ()))
     return max(
         0 if newest is None else newest.order,
         0 if held is None else held.order,
         0 if seen is None else seen.back_ms,
         max((one.time_ms for one in state.left.values()), default=0),
+        max((order for _, order, _ in brought), default=0),
     )
 
 

@@ -126,6 +126,15 @@ MOVED, MOVED_BEFORE = "moved", "moved_before"
 applications are, since the flow is held: what is on record of these at the source is older."""
 
 
+TAKEN_BACK = "taken_back"
+"""The fact that has the groups that operations of the flow back have brought to the source since the flow is held: id
+and order of each of these operations, and its groups."""
+
+
+RETURNED = "returned"
+"""The same, as an operation has found it when it was begun: of these groups what is on record is old."""
+
+
 APART = "apart"
 """The fact that has the groups that an operation has found on the target too and not taken there, since they have
 members there or are used by others, or have no translation: two groups of one name, for a failback too."""

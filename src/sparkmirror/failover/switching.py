@@ -25,6 +25,7 @@ from sparkmirror.duties.lost_groups import NOT_PLACED, Merged, ask_with_lost, wi
 from sparkmirror.errors import BrokerError, ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import now_ms
 from sparkmirror.failover import (
+    brought_back,
     comparison,
     doubt,
     failback,
@@ -60,6 +61,8 @@ from sparkmirror.failover.states import (
     LIFTED,
     LOST_START,
     MOVED_BEFORE,
+    RETURNED,
+    UNTOLD,
     Kind,
     Step,
     at_home,
@@ -216,8 +219,10 @@ class Desk:
         self._planned_back = None if back is None else standing(back)
         planned = source.answers and kind is Kind.SWITCHOVER
         others, young = self._left_there() if planned else ({}, ())
+        known = {} if source.answers else brought_back.returned(brought_back.rows_of(self._store.state))
         if (moved := _moved_back(self._store.state, back)) or others:
-            decided = moves.decide(look.sight(self._sides, maps, back=moved, kind=kind, unbrought=others))
+            seen = look.sight(self._sides, maps, back=moved, kind=kind, returned=known, unbrought=others)
+            decided = moves.decide(seen)
         # What was copied up to the ends that were asked for is not missing; a failover depends on no driver.
         state_of_flow = observed(self._store, HEARTBEAT_SECONDS if kind is Kind.FAILOVER else SILENT_SECONDS)
         state = self._store.state
@@ -255,6 +260,7 @@ class Desk:
                 *plan.unseen_losses(flow.name, state.groups_seen),
                 *_mirrors_shut_out(flow, source, options, self._file),
                 *(() if source.answers else old_groups.said_of(flow, state, now_ms())),
+                *old_groups.said_of_returned(known, str(flow.source.alias), str(flow.target.alias)),
                 *((said_of_given_up(unfinished, flow.name),) if unfinished is not None and given_up else ()),
             ),
             paused=look.paused(flow, state),
@@ -285,6 +291,7 @@ class Desk:
             if unfinished is None:
                 facts = options.facts | {"answers": answers} | given_up | self._inherited_fence(kind)
                 facts |= {LOST_START: True} if self._store.state.lacks_all_starts else {}
+                facts[RETURNED] = brought_back.rows_of(self._store.state)
                 facts[BACK] = row_of(self._planned_back if back is None else standing(back))
                 moved_back = _moved_back(self._store.state, back if answers else None)
                 moved = sorted(look.moved_while_held(self._store.state, back=moved_back))
@@ -305,19 +312,51 @@ class Desk:
                     operator.note(directory=options.directory)  # of this machine, which may be another one
             return self.report(
                 carry_out(
-                    operator, self._sides.flow.name, self._checked(self._steps(operator, tell, options.directory)), tell
+                    operator,
+                    self._sides.flow.name,
+                    self._checked(operator, self._steps(operator, tell, options.directory), tell),
+                    tell,
                 )
             )
 
-    def _checked(self, do: Callable[[Step, Operation], None]) -> Callable[[Step, Operation], None]:
-        """The same; before the first group is moved it is seen that no operation of the flow back has come between."""
+    def _checked(
+        self, operator: Operator, do: Callable[[Step, Operation], None], tell: Tell
+    ) -> Callable[[Step, Operation], None]:
+        """The same; before the first group is moved it is seen that no operation of the flow back has come between.
+
+        When all are moved, a flow back that is held has on record which these are.
+        """
 
         def checks_and_does(step: Step, operation: Operation) -> None:
             if step is Step.MOVING and not operation.facts.get(COMMITTING):
                 self._check_back_as_begun(operation)
             do(step, operation)
+            if step is Step.MOVING:
+                self._put_on_record_of_back(operator, tell)
 
         return checks_and_does
+
+    def _put_on_record_of_back(self, operator: Operator, tell: Tell) -> None:
+        """Has a flow back that is held know which groups were brought to its source: it follows none there.
+
+        A cluster that is gone since, or a flow back that cannot be told, is trouble, and ends no operation.
+        """
+        operation, own, name = operator.operation, self._store.state.flow, self._sides.flow.name.back
+        before = None if operation is None else of_row(operation.facts.get(BACK, ()))
+        if operation is None or own is None or before is None or not before.held_by or not look.moved_by(operation):
+            return
+        try:
+            if self._flow_back is None:
+                raise SparkmirrorError(f"{self._file} does not have {name}, or not enabled")
+            brought_back.put_on_record(self._flow_back, own, operation, tell)
+        except SparkmirrorError as failure:
+            release = f"sparkmirror release {quote(self._file)} --flow '{name}'"
+            untold = (
+                f"{name} is held, and which groups were brought to {name.source} could not be put on its record: a "
+                f"failover to {name.target} would go by an old one until {release} ({failure})"
+            )
+            operator.note(**{UNTOLD: [*operation.facts.get(UNTOLD, ()), untold]})
+            tell(untold)
 
     def _check_back_as_begun(self, operation: Operation) -> None:
         """Sees that no other operator has gone the other way since the operation was begun.
@@ -764,6 +803,9 @@ class BackDesk(Desk):
     def _check_back_as_begun(self, operation: Operation) -> None:
         """The step itself looks whether the flow back is stopped, and by whom."""
 
+    def _put_on_record_of_back(self, operator: Operator, tell: Tell) -> None:
+        """A failback is on the record of the flow that is held, and releases it."""
+
     def _steps(self, operator: Operator, tell: Tell, directory: str = "") -> Callable[[Step, Operation], None]:
         return Failback(self._sides, self._back, self._file, operator, tell, directory).do
 
@@ -904,9 +946,13 @@ def _record_the_other_way(sides: Sides) -> JournalState | None:
 
 
 def _moved_back(own: JournalState, back: JournalState | None) -> Moved:
-    """When operations of the flow back have moved groups to the source; a record about other clusters says nothing."""
+    """When operations of the flow back have moved groups to the source; a record about other clusters says nothing.
+
+    Where that record is not there, what these operations have put on the own record says so, as long as it is held.
+    """
     same = _about_these(own, back)
-    return {} if same is None else moved_at(same.left.values())
+    known = brought_back.order_of(brought_back.rows_of(own))
+    return brought_back.latest(known, {} if same is None else moved_at(same.left.values()))
 
 
 def _about_these(own: JournalState, back: JournalState | None) -> JournalState | None:

@@ -133,6 +133,7 @@ def _unbrought(value: Any) -> None:
 
 _HOLD = 4
 _PLACE = (_topic, _partition)
+_BROUGHT_BACK = _all(_row(text, moment, texts))
 _PLACES, _PARTED = _all(_row(*_PLACE)), _all(_row(*_PLACE, signed, signed))
 _KEPT = _by_name(_by_name(_pairs))
 
@@ -176,10 +177,12 @@ FACTS: Mapping[str, Reader] = {
     "parted": _PARTED,
     "problems": texts,
     "recreated": _all(_topic),
+    "returned": _BROUGHT_BACK,
     "saved": count,
     "strange": _all(_row(text, _topic)),
     "source_parted": _PARTED,
     "source_recreated": _all(_topic),
+    "taken_back": _BROUGHT_BACK,
     "times": _by_name(_row(moment, moment), _step),
     "torn": _all(_row(*_PLACE, signed)),
     "tried": _all(_row(text, *_PLACE, signed, signed, signed, count)),
