@@ -63,12 +63,12 @@ def test_a_flow_lives_with_records_of_others_and_stops_over_an_overwritten_posit
             put(target, own, OTHERS)
             target.run(Journal(target, own).append_batch, memoryview(BOMB))
         put(target, CONTROL, [('["run"]', '"x"'), ('["alive","x","y"]', DEEP)])
-        until(lambda: "foreign-record" in events(file), "it is told of")
+        until(lambda: "foreign-record" in events(file), "status tells of it")
+        until(lambda: "with keys that no mirror writes" in mirror.output, "the mirror tells of it")
         written = traffic.some("small", 200)
         until(lambda: count(cluster_b, f"fa.{name}") >= written, "the copy goes on")
         mirror.stop_in_time()
         assert "Traceback" not in mirror.output, mirror.output
-        assert "with keys that no mirror writes" in mirror.output
 
     with Running(file, log=tmp_path / "second.log", options=("--once",)) as mirror:
         assert mirror.wait() == 0, mirror.tail()
