@@ -421,7 +421,10 @@ GAP = offset_map(((0, 0, 20), (40, 20, 10)), 50, [(20, 40)])
         pytest.param(25, FlowCommit(25, 45), 45, 0, id="in what was copied since"),
         pytest.param(20, FlowCommit(19, 19), 40, 20, id="it was used"),
         pytest.param(20, None, 40, 20, id="it is new"),
-        pytest.param(21, None, 41, 0, id="it was used behind it"),
+        pytest.param(21, None, 41, 0, id="it is new, and was used behind it"),
+        pytest.param(21, FlowCommit(19, 19), 41, 20, id="it was used behind it"),
+        pytest.param(21, FlowCommit(20, 35), 41, 5, id="it stood in it"),
+        pytest.param(21, FlowCommit(22, 42), 41, 0, id="it stood behind it, and was set back"),
     ],
 )
 @pytest.mark.parametrize("kept", [False, True])
@@ -436,6 +439,19 @@ def test_a_group_that_nobody_has_used_here_goes_on_where_it_stood_before_what_wa
     (found,) = move.places
     assert (found.offset, found.skipped, found.exact) == (offset, skipped, True)
     assert ("never copied" in found.text) == bool(skipped)
+
+
+@pytest.mark.parametrize(
+    ("committed", "left", "skipped"), [(15, 5, 30), (18, 5, 30), (20, 5, 40), (20, 35, 20), (20, 59, 0), (15, None, 20)]
+)
+def test_all_that_orders_have_left_out_since_a_group_left_is_told_as_skipped(committed, left, skipped):
+    """Orders left out 10 to 19, 25 to 44 and 49 to 58. With the fault, only the last before its place counted."""
+    orders = [(10, 20), (25, 45), (49, 59)]
+    offsets = offset_map(((0, 0, 10), (20, 10, 5), (45, 15, 4), (59, 19, 5)), 64, orders)
+    stood = {} if left is None else {"g": {COPY: FlowCommit(1, left)}}
+    copies = Way(names={COPY.topic: "orders"}, maps={ORDERS: offsets})
+    (move,) = decide(sight({COPY: committed}, copies=copies, local=Way(names={}), stood=stood, beyond={}))
+    assert [place.skipped for place in move.places] == [skipped]
 
 
 def test_of_what_an_order_left_out_records_of_the_flow_back_are_not_skipped():

@@ -223,7 +223,7 @@ def _place(sight: HomewardSight, group: str, here: TopicPartition) -> MovedPlace
     found = replace(found, ahead=_ahead(sight, here, committed.offset))
     if stood is not None and stood < result.offset and not _is_aside(sight, there, stood, result.offset):
         return _placed(sight, group, found, Translated(stood, Place.AS_IT_LEFT), left)
-    found = replace(found, skipped=_uncopied(sight, here, there, stood, result.offset))
+    found = replace(found, skipped=_uncopied(sight, group, here, there, result.offset))
     result = result if at == committed.offset else Translated(result.offset, Place.LOST)
     return _placed(sight, group, found, result, left)
 
@@ -377,16 +377,19 @@ def _is_aside(sight: HomewardSight, there: TopicPartition, start: int, stop: int
     return any(one.partition == there and one.first < stop and start < one.end for one in sight.aside)
 
 
-def _uncopied(sight: HomewardSight, here: TopicPartition, there: TopicPartition, stood: int | None, until: int) -> int:
-    """How many offsets at most orders left out right before the place of a group there, that it has not read there.
+def _uncopied(sight: HomewardSight, group: str, here: TopicPartition, there: TopicPartition, until: int) -> int:
+    """How many offsets at most orders left out before the place of a group there, behind where it stood there.
 
-    Nobody has read them here, and no group that was used here goes back to them.
+    Nobody has read them here, and no group that was used here goes back to them. Of a group that never stood there only
+    those right before its place count: nobody knows where it has begun here.
     """
     offsets = None if sight.copies.there(here) is None else sight.copies.maps.get(there)
     if offsets is None:
         return 0
     brought = sight.local.maps.get(here) if sight.local.there(here) == there else None
-    return ordered_out_before(offsets, stood or 0, min(until, sight.parted.get(there, FAR)), brought)
+    commit = sight.stood.get(group, {}).get(here)
+    left = None if commit is None else commit.upstream
+    return ordered_out_before(offsets, left, min(until, sight.parted.get(there, FAR)), brought)
 
 
 def _placed(sight: HomewardSight, group: str, found: MovedPlace, result: Translated, left: int) -> MovedPlace:

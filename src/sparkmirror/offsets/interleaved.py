@@ -230,16 +230,16 @@ def ordered_out(offsets: OffsetMap, committed: int, back: OffsetMap | None) -> i
     return _not_brought(offsets.ordered_out(committed), back)
 
 
-def ordered_out_before(offsets: OffsetMap, start: int, until: int, back: OffsetMap | None) -> int:
-    """How many source offsets at most orders left out from one on to another, behind the last that was copied.
+def ordered_out_before(offsets: OffsetMap, start: int | None, until: int, back: OffsetMap | None) -> int:
+    """How many source offsets at most orders left out before one.
 
     Args:
         offsets: the flow's own map.
-        start: the first that counts.
+        start: the first that counts; None where that is not known: only what lies behind the last that was copied.
         until: the first that counts no more.
         back: as in `ordered_out`.
     """
-    return _not_brought(offsets.ordered_out_before(start, until), back)
+    return _not_brought(offsets.ordered_out_before(start or 0, until, at_the_end=start is None), back)
 
 
 def _not_brought(spans: Iterable[Span], back: OffsetMap | None) -> int:

@@ -819,10 +819,17 @@ class OffsetMap:
                 found.append(Span(first, span.stop))
         return tuple(found)
 
-    def ordered_out_before(self, start: int, until: int) -> tuple[Span, ...]:
-        """What orders left out from one source offset on to another, behind the last record that was mirrored."""
+    def ordered_out_before(self, start: int, until: int, *, at_the_end: bool = False) -> tuple[Span, ...]:
+        """What orders left out from one source offset on to another.
+
+        Args:
+            start: the first offset that counts.
+            until: the first that counts no more.
+            at_the_end: whether only what lies behind the last record that was mirrored before that counts.
+        """
         cut = (Span(max(span.first, start), min(span.stop, until)) for span in self._ordered_out)
-        return tuple(span for span in cut if span.first < span.stop and not self.count(span.stop, until))
+        found = tuple(span for span in cut if span.first < span.stop)
+        return tuple(span for span in found if not self.count(span.stop, until)) if at_the_end else found
 
     def count(self, start: int, stop: int) -> int:
         """How many records from source offset ``start`` to before ``stop`` were mirrored."""
