@@ -16,6 +16,7 @@ from sparkmirror.duties.flow_back import (
     changed_between,
     moved_by_ended,
     newest,
+    taken_from_target,
 )
 from sparkmirror.failover.states import ORDER, Kind, Step
 from sparkmirror.model import NO_OFFSET, TopicPartition
@@ -99,6 +100,39 @@ def test_what_an_operation_has_moved_counts_when_it_has_ended(step, moved):
         state.take(GroupLeft(group=group, topic=topic, offsets={0: 1}, time_ms=time_ms))
     state.ledger.operation = replace(operation(Kind.FAILOVER, step), began_ms=5)
     assert moved_by_ended(state) == moved
+
+
+def taken(step: Step = Step.DONE, *, order: int = 9, own: int = 0) -> tuple[JournalState, JournalState]:
+    """The records of B->A and of A->B: an operation of the former took g from 10 of A.orders and 7 of pay to A."""
+    back, state = JournalState(), JournalState()
+    for topic, offsets in (("A.orders", {0: 10}), ("pay", {0: 7, 1: 3})):
+        back.take(GroupLeft(group="g", topic=topic, offsets=offsets, time_ms=order))
+    back.take(GroupCommitted(group="g", topic="orders", commits={0: FlowCommit(20, 10)}))
+    back.take(GroupCommitted(group="g", topic="B.pay", commits={0: FlowCommit(27, 7), 1: FlowCommit(25, 5)}))
+    back.take(GroupCommitted(group="h", topic="orders", commits={0: FlowCommit(1, 1)}))
+    back.ledger.operation = replace(operation(Kind.SWITCHOVER, step), began_ms=order)
+    if own:
+        state.take(GroupLeft(group="g", topic="orders", offsets={0: 1}, time_ms=own))
+    return back, state
+
+
+def test_where_an_operation_has_taken_a_group_from_counts_as_a_commit_of_the_flow():
+    """In copies of the flow and in topics of the target; not where it has left another offset than it was placed by."""
+    back, state = taken()
+    orders, pay = TopicPartition("A.orders", 0), TopicPartition("pay", 0)
+    assert taken_from_target(FLOW, back, state) == {"g": {orders: FlowCommit(10, 20), pay: FlowCommit(7, 27)}}
+
+
+@pytest.mark.parametrize(
+    ("step", "own", "found"),
+    [
+        pytest.param(Step.DONE, 8, True, id="it was taken to the target before"),
+        pytest.param(Step.DONE, 10, False, id="it was taken to the target since"),
+        pytest.param(Step.MOVING, 0, False, id="the operation has not ended"),
+    ],
+)
+def test_it_counts_when_the_operation_has_ended_and_as_long_as_the_group_lives_on_the_source(step, own, found):
+    assert bool(taken_from_target(FLOW, *taken(step, own=own))) == found
 
 
 def test_no_operation_places_no_groups():

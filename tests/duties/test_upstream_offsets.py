@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from sparkmirror.duties import upstream_offsets
 from sparkmirror.duties.flow_back import Back
 from sparkmirror.duties.group_records import records_of
-from sparkmirror.duties.upstream_offsets import UNCHECKED, decide, with_unchecked
+from sparkmirror.duties.upstream_offsets import UNCHECKED, UpstreamOffsets, decide, with_unchecked
+from sparkmirror.failover.states import Step
 from sparkmirror.kafka.groups import Committed
+from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import FlowCommit, UpstreamOffset
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack
+from sparkmirror.offsets.state import JournalState
+from tests.duties.groups import FLOW
+from tests.duties.test_flow_back import taken
 from tests.failover.test_moves import mapped
 
 ORDERS = TopicPartition("orders", 0)
@@ -96,3 +105,46 @@ def test_in_a_ring_it_is_on_record_that_no_offset_leads_anywhere():
     offsets = {"g": {ORDERS: Committed(105), TopicPartition("other", 0): Committed(1)}}
     for back in (Back(ring=frozenset({ORDERS})), Back(copies={ORDERS: PLAIN}, ring=frozenset({ORDERS}))):
         assert decide(offsets, back, {}, {}) == {"g": {ORDERS: UpstreamOffset(NO_OFFSET, "RING", exact=False)}}
+
+
+class Taken:
+    """`UpstreamOffsets` over two records, and what groups have on the target."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, back: JournalState, state: JournalState, there: int) -> None:
+        store = SimpleNamespace(state=state)
+        self.offsets = UpstreamOffsets(cast("Any", SimpleNamespace(flow=FLOW, store=store, source=None, target=None)))
+        self.there, self.asked = {"g": {TopicPartition("A.orders", 0): Committed(there)}}, 0
+        monkeypatch.setattr(self.offsets._record, "state", lambda: back)
+        monkeypatch.setattr(upstream_offsets, "fetch_offsets", self._fetch)
+
+    def _fetch(self, *_: Any) -> Results[str, Any]:
+        self.asked += 1
+        return Results(found=self.there, failed={})
+
+    def found(self) -> dict[str, list[FlowCommit]]:
+        return {group: list(own.values()) for group, own in self.offsets.taken_from_target().items()}
+
+
+def test_where_a_group_stands_since_an_operation_took_it_from_the_target_is_put_on_record_once(monkeypatch):
+    at = Taken(monkeypatch, *taken(), there=10)
+    assert at.found() == {"g": [FlowCommit(10, 20)]}, "not in the other topic, where it has nothing"
+    assert (at.found(), at.asked) == ({}, 1)
+
+
+def test_nothing_is_put_on_record_of_a_group_that_others_have_used_there_since(monkeypatch):
+    assert Taken(monkeypatch, *taken(), there=11).found() == {}
+
+
+@pytest.mark.parametrize("commit", [FlowCommit(10, 3), FlowCommit(12, 20, (FlowCommit(10, 20),))])
+def test_nothing_is_put_on_record_that_is_there(monkeypatch, commit):
+    back, state = taken()
+    state.take(GroupCommitted(group="g", topic="A.orders", commits={0: commit}))
+    assert Taken(monkeypatch, back, state, there=10).found() == {}
+
+
+def test_nothing_is_put_on_record_while_an_operation_places_groups(monkeypatch):
+    """It puts on record itself what it commits, and the later of two records of a group counts."""
+    back, state = taken(Step.VERIFYING, order=9)
+    assert back.ledger.operation is not None
+    at = Taken(monkeypatch, back, state, there=10)
+    assert (at.found(), at.asked) == ({}, 0)

@@ -41,7 +41,7 @@ from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
 from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, commits_of, tried_of
 from sparkmirror.offsets.interleaved import FlowBack
 from sparkmirror.offsets.ledger import Operation
-from sparkmirror.offsets.left_offsets import Moved, moved_at
+from sparkmirror.offsets.left_offsets import Moved, left_of, moved_at, moved_here
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import FlowRecord, Progress
 from sparkmirror.offsets.state import JournalState
@@ -441,6 +441,32 @@ def newest(operation: Operation | None) -> LastOperation:
         return NO_OPERATION
     placing = (operation.kind, operation.step) in PLACING
     return LastOperation(id=operation.id, number=operation.number, placing=placing, written_ms=operation.time_ms)
+
+
+def taken_from_target(
+    flow: FlowConfig, back: JournalState, own: JournalState
+) -> dict[str, dict[TopicPartition, FlowCommit]]:
+    """Where groups stood on the target when operations of the flow back took them from there to the source. Pure.
+
+    Their consumers had come to there, and have gone on on the source from where the operation has put them. So where a
+    group stands there still, that offset holds it no more than a commit of the flow's.
+
+    Args:
+        flow: the flow.
+        back: the record of the flow back.
+        own: that of the flow.
+
+    Returns:
+        by group and partition of the target, what such a commit would be.
+    """
+    here = moved_here(own.left.values(), moved_by_ended(back))
+    left, found = left_of(back.left, {}).offsets, dict[str, dict[TopicPartition, FlowCommit]]()
+    for group, commits in commits_of(back.committed.values()).items():
+        for place, commit in commits.items() if group in here else ():
+            there = other_side(flow, place)
+            if left.get(group, {}).get(there) == commit.upstream:
+                found.setdefault(group, {})[there] = FlowCommit(commit.upstream, commit.downstream)
+    return found
 
 
 def moved_by_ended(state: JournalState) -> Moved:

@@ -38,6 +38,7 @@ from sparkmirror.kafka.topic_ids import ids_of_topics
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import group_filter
 from sparkmirror.offsets import condensing
+from sparkmirror.offsets.group_commits import Commits, records
 from sparkmirror.offsets.group_records import ExactTarget, GroupLeft, GroupSeen, GroupsSeen, UpstreamOffset
 from sparkmirror.offsets.left_offsets import KnownOffsets, Moved, came_back, renewed
 from sparkmirror.offsets.records import Progress
@@ -135,6 +136,22 @@ class LeftBehind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Where groups stand on the target since operations of the flow back took them from there.
+
+    Attributes:
+        commits: what goes on record as the flow's: nobody has used these groups there since.
+    """
+
+    commits: Commits
+
+    @property
+    def change(self) -> None:
+        """It changes no setting."""
+        return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsLost:
     """The source has lost the offsets of groups with the topic that held them: what was seen before stays on record.
 
@@ -168,7 +185,7 @@ class OffsetsLost:
         )
 
 
-Action = Remember | Unreadable | NoUpstream | MetadataLeftOut | LeftBehind | OffsetsLost
+Action = Remember | Unreadable | NoUpstream | MetadataLeftOut | LeftBehind | Taken | OffsetsLost
 
 Translate: TypeAlias = Callable[[TopicPartition, int], ExactTarget | None]
 """What an offset of the source is on the target, where that is known exactly."""
@@ -227,11 +244,13 @@ class GroupRecords:
                 _answered(known, fetched.found), fetched.found, log, seen.placed, seen.parted
             )
             behind = left_behind(left, merged, self._upstream.moved() if left else {})
+            taken = self._upstream.taken_from_target()
             upstream = self._upstream.of(merged.offsets, known)
         except SparkmirrorError as failure:
             kept = upstream_on_record(known, fetched.found)
             return (*decide(known, before, seen, kept, translate), NoUpstream(reason=str(failure)))
-        return (*decide(known, before, seen, upstream, translate), *behind)
+        first = (Taken(commits=taken),) if taken else ()  # a failback waits until groups are put on record
+        return (*first, *decide(known, before, seen, upstream, translate), *behind)
 
     def _settled(self) -> Moved:
         """When operations of the flow back that have ended have moved groups; that it is not known is told later."""
@@ -262,6 +281,9 @@ class GroupRecords:
                 results += self._remember(self._sides.store, action)
             elif isinstance(action, LeftBehind):
                 self._put_on_record(action)
+            elif isinstance(action, Taken):
+                written, _ = records(self._sides.store.state.committed, action.commits)
+                self._sides.store.write(written)
             elif isinstance(action, NoUpstream):
                 failure = f"the record of {self._sides.flow.name.back} cannot be read: {action.reason}"
                 results.append(Result(action=action, failure=failure))

@@ -18,14 +18,15 @@ from dataclasses import replace
 
 from sparkmirror.duties.checked_maps import CheckedMaps
 from sparkmirror.duties.duty import Sides
-from sparkmirror.duties.flow_back import Back, FlowBackRecord, other_side
+from sparkmirror.duties.flow_back import Back, FlowBackRecord, newest, other_side, taken_from_target
 from sparkmirror.duties.lost_groups import UNREADABLE, Placed
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.kafka import admin
-from sparkmirror.kafka.groups import Offsets
+from sparkmirror.kafka.groups import UNLISTED_MS, Committed, Offsets, fetch_offsets
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import GroupSeen, UpstreamOffset
+from sparkmirror.offsets.group_commits import Commits
+from sparkmirror.offsets.group_records import FlowCommit, GroupSeen, UpstreamOffset, commits_of
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack, not_beyond, upstream_of
 from sparkmirror.offsets.left_offsets import Moved, moved_here
@@ -42,6 +43,7 @@ ENDS_MS = 10_000
 
 UNCHECKED = UpstreamOffset(NO_OFFSET, Reason.UNCHECKED.name, exact=False)
 
+NOWHERE = Committed(NO_OFFSET)
 _NOTHING = NotYet(Reason.NOTHING_MIRRORED)
 IN_RING = UpstreamOffset(NO_OFFSET, Reason.RING.name, exact=False)
 """Nothing tells where such an offset leads to, so it is not translated, also when the source is gone."""
@@ -61,6 +63,7 @@ class UpstreamOffsets:
         self._record = FlowBackRecord(sides, timeout_ms)
         self._maps = CheckedMaps(sides)
         self._past_markers = PastMarkers(sides)
+        self._taken: set[tuple[str, TopicPartition, FlowCommit]] = set()
 
     def of(
         self, offsets: Mapping[str, Offsets], known: Mapping[str, GroupSeen], *, patience_s: float = 0.0
@@ -110,6 +113,37 @@ class UpstreamOffsets:
             SparkmirrorError: a cluster cannot be asked, or a record there is not one of ours.
         """
         return self._record.moved()
+
+    def taken_from_target(self) -> Commits:
+        """Where groups stand on the target since operations of the flow back took them from there, if nobody used them.
+
+        Only what is not on record as a commit of the flow's, and each of them once. None while an operation of the
+        flow back is placing groups: it writes what the flow has committed for them itself.
+
+        Raises:
+            SparkmirrorError: a cluster cannot be asked, or a record there is not one of ours.
+        """
+        store, back = self._sides.store, self._record.state()
+        if store is None or back is None or newest(back.ledger.operation).placing:
+            return {}
+        known = commits_of(store.state.committed.values())
+        found = [
+            (group, place, commit)
+            for group, own in taken_from_target(self._sides.flow, back, store.state).items()
+            for place, commit in own.items()
+            if (group, place, commit) not in self._taken
+            and ((before := known.get(group, {}).get(place)) is None or before.at(commit.downstream) is None)
+        ]
+        if not found:
+            return {}
+        groups, timeout_ms = sorted({group for group, *_ in found}), min(self._timeout_ms, UNLISTED_MS)
+        there = fetch_offsets(self._sides.target, groups, timeout_ms).found
+        still: dict[str, dict[TopicPartition, FlowCommit]] = {}
+        for group, place, commit in found:
+            if there.get(group, {}).get(place, NOWHERE).offset == commit.downstream:
+                still.setdefault(group, {})[place] = commit
+        self._taken |= {one for one in found if one[0] in there}
+        return still
 
     def _translated(
         self, offsets: Mapping[str, Offsets], back: Back

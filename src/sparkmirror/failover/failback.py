@@ -356,7 +356,7 @@ class Failback:
             before: what the newest round had said of groups when the step was on record.
         """
         flow = self._back.flow
-        if not flow.groups.sync_enabled:
+        if not (flow.groups.sync_enabled or flow.groups.checkpoints_enabled):
             return
         while self._round_of_groups() == before:
             if time.monotonic() >= deadline:

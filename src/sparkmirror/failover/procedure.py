@@ -952,6 +952,8 @@ class Procedure:
             answered = (one for one in known.values() if one.group in offsets)
             merged = lost_groups.with_lost(answered, offsets, log, placed, parted)
             upstream = by_back.of(merged.offsets, known, patience_s=PATIENCE_SECONDS)
+            taken, _ = group_commits.records(self._store.state.committed, by_back.taken_from_target())
+            self._store.write(taken)
         except SparkmirrorError as failure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")

@@ -6,7 +6,8 @@ first two cases nobody has read there, and a group that stays skips records; in 
 apart is the flow's own record of what it has committed (`group_records.GroupCommitted`).
 
 A group that an operation has taken to the target lives there: what it has left behind on the source moves it nowhere
-(`left_offsets`).
+(`left_offsets`). Where an operation of the flow back has taken it from the target again, the offset at which it stands
+there counts as one of the flow's, since nobody has read on there (`duties.flow_back.taken_from_target`).
 
 Invariants: an offset goes back only if the flow itself has committed that very offset, and nobody else has been seen to
 commit since, so one that a consumer has committed never does; and one of the flow's never stays beyond its translation,
