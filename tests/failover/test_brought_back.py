@@ -16,20 +16,35 @@ from sparkmirror.failover.brought_back import order_of, returned, returned_in, r
 from sparkmirror.failover.look import moved_while_held
 from sparkmirror.failover.moves import decide
 from sparkmirror.failover.old_groups import said_of_returned
+from sparkmirror.failover.standing import has_changed, of_row
 from sparkmirror.failover.standing import order_of as order_on_record
-from sparkmirror.failover.states import BACK, MOVED, MOVED_BEFORE, RETURNED, TAKEN_BACK, UNASKED, UNTOLD, Kind, Step
+from sparkmirror.failover.states import (
+    BACK,
+    COMMITTING,
+    MOVED,
+    MOVED_BEFORE,
+    RETURNED,
+    TAKEN_BACK,
+    UNASKED,
+    UNTOLD,
+    Kind,
+    Step,
+)
 from sparkmirror.failover.switching import Desk
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.model import Alias, FlowName
+from sparkmirror.offsets.group_records import GroupsSeen
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.orders import HoldOrder
 from sparkmirror.offsets.state import JournalState
+from tests.duties.groups import FLOW
 from tests.failover.test_moves import THERE, sight, with_commit
 from tests.failover.test_report import operation
 
 HOLD = HoldOrder(operation="failover-1", reason="failover to b (failover-1)", time_ms=1_700_000_000_000, by="me")
 HELD = ["failover-1", 4, "failover-1", 1_700_000_000_000]
 ROW = ["switchover-2", 20_000, ["g"]]
+EARLIER, OWN = ["switchover-1", 9_000, ["g"]], ["failback-2", 10_000, ["g"]]
 
 
 def record(facts: Mapping[str, Any], *, held: bool = True) -> JournalState:
@@ -43,13 +58,14 @@ def record(facts: Mapping[str, Any], *, held: bool = True) -> JournalState:
 
 def test_what_was_brought_back_is_on_record_once_for_each_operation():
     done = replace(operation(Kind.SWITCHOVER, facts={MOVED: ["h", "g"]}), id="switchover-2", order_ms=20_000)
-    rows = with_row([], done)
+    rows = with_row([], done, {"h", "g"})
     assert rows == [["switchover-2", 20_000, ["g", "h"]]]
-    assert with_row(rows, done) == rows
-    later = replace(done, id="switchover-3", order_ms=30_000, facts={MOVED: ["g"]})
-    assert order_of(with_row(rows, later)) == {"g": 30_000, "h": 20_000}
-    assert returned(with_row(rows, later)) == {"g": "switchover-3", "h": "switchover-2"}
-    assert with_row(rows, replace(later, facts={})) == rows, "it has moved none"
+    assert with_row(rows, done, {"h", "g"}) == rows
+    later = replace(done, id="switchover-3", order_ms=30_000)
+    assert order_of(with_row(rows, later, {"g"})) == {"g": 30_000, "h": 20_000}
+    assert returned(with_row(rows, later, {"g"})) == {"g": "switchover-3", "h": "switchover-2"}
+    assert with_row(rows, later, ()) == rows, "it has moved none"
+    assert with_row(rows, done, ()) == [], "it was taken back"
 
 
 def test_a_group_that_was_brought_back_does_not_count_as_moved_since_the_hold_though_the_source_is_gone():
@@ -60,8 +76,34 @@ def test_a_group_that_was_brought_back_does_not_count_as_moved_since_the_hold_th
     assert switching._moved_back(state, None) == {"g": 20_000}
     assert order_on_record(state) == HOLD.order, "the greatest"
     state.held = None
+    assert rows_of(state) == [ROW], "it is released, and has not seen them since"
+    state.groups_seen = GroupsSeen(time_ms=30_000, back_ms=20_000, moved_ms=19_999)
+    assert rows_of(state) == [ROW], "an operation that had not ended was seen"
+    state.groups_seen = GroupsSeen(time_ms=30_000, back_ms=20_000, moved_ms=20_000)
     assert rows_of(state) == [], "it follows the source again"
     assert order_on_record(state) == 20_000, "an operation that follows comes after it"
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "facts", "groups"),
+    [
+        (Kind.FAILBACK, Step.MOVING, {MOVED: ["g"], TAKEN_BACK: [["failback-2", 10_000, ["g", "h"]]]}, ["g", "h"]),
+        (Kind.FAILBACK, Step.RELEASING, {MOVED: ["g"], TAKEN_BACK: [OWN], RETURNED: [EARLIER]}, ["g"]),
+        (Kind.FAILBACK, Step.ABANDONED, {MOVED: ["g"], TAKEN_BACK: [OWN]}, ["g"]),
+        (Kind.FAILBACK, Step.ABANDONED, {TAKEN_BACK: []}, []),
+        (Kind.FAILOVER, Step.MOVING, {MOVED: ["g"], RETURNED: [OWN]}, []),
+    ],
+)
+def test_what_a_failback_has_moved_that_did_not_come_to_its_end_was_brought_back(
+    kind: Kind, step: Step, facts: dict[str, Any], groups: list[str]
+):
+    """With the fault, a failover that gave it up called the places exact at which groups had stood before."""
+    state = record({})
+    state.ledger.operation = replace(operation(kind, step, facts=facts), order_ms=10_000)
+    assert [row[2] for row in rows_of(state)] == ([groups] if groups else [])
+    assert moved_while_held(state) == (frozenset() if kind is Kind.FAILBACK else {"g"})
+    state.held, state.groups_seen = None, GroupsSeen(time_ms=30_000, moved_ms=10_000)
+    assert rows_of(state) == [], "it was released, and the flow has seen them there"
 
 
 @pytest.mark.parametrize(
@@ -136,16 +178,18 @@ def desk(*, configured: bool = True) -> Desk:
     state = JournalState()
     state.flow = cast("Any", SimpleNamespace(source_id="id of b", target_id="id of a"))
     sides = cast("Any", SimpleNamespace(flow=flow, store=SimpleNamespace(state=state)))
-    return Desk(sides, "mm2.properties", cast("Any", SimpleNamespace()) if configured else None)
+    return Desk(sides, "mm2.properties", FLOW if configured else None)
 
 
-def carried(of: Desk, before: Sequence[Any]) -> Operation:
+def carried(of: Desk, before: Sequence[Any], kind: Kind = Kind.SWITCHOVER) -> Operation:
     """The operation of b->a when the step that moves groups was done."""
-    operator = Noting(operation(Kind.SWITCHOVER, Step.MOVING, facts={MOVED: ["g"], BACK: before, "committing": True}))
-    of._checked(cast("Any", operator), lambda _step, _operation: None, lambda _text: None)(
-        Step.MOVING, operator.operation
-    )
+    operator = Noting(operation(kind, Step.MOVING, facts={MOVED: ["g"], BACK: before, COMMITTING: True}))
+    of._checked(cast("Any", operator), lambda _step, _operation: None, told_nobody)(Step.MOVING, operator.operation)
     return operator.operation
+
+
+def told_nobody(_text: str) -> None:
+    """What an operation tells."""
 
 
 class Elsewhere:
@@ -153,11 +197,12 @@ class Elsewhere:
 
     def __init__(self, state: JournalState, monkeypatch: pytest.MonkeyPatch) -> None:
         assert state.ledger.operation is not None
+        self.state = state
         self.operator = Noting(state.ledger.operation)
 
         @contextmanager
         def sides(*_: Any, **__: Any) -> Any:
-            yield SimpleNamespace(store=object())
+            yield SimpleNamespace(store=SimpleNamespace(state=state, follow=self.follow))
 
         @contextmanager
         def operating(*_: Any) -> Any:
@@ -167,12 +212,68 @@ class Elsewhere:
         monkeypatch.setattr(brought_back, "record", lambda _sides: state)
         monkeypatch.setattr(brought_back, "operating", operating)
 
+    def follow(self) -> None:
+        """What was noted is on record."""
+        noted = self.operator.operation
+        self.state.ledger.operation = replace(noted, number=noted.number + 1)
+
 
 def test_an_operation_puts_on_record_of_a_flow_back_that_is_held_what_it_has_moved(monkeypatch):
     there = Elsewhere(record({MOVED: ["g"]}), monkeypatch)
     done = carried(desk(), HELD)
     assert there.operator.operation.facts[TAKEN_BACK] == [[done.id, done.order, ["g"]]]
     assert UNTOLD not in done.facts
+
+
+def test_what_may_be_moved_is_on_record_before_the_first_offset_is_committed(monkeypatch):
+    """With the fault, an operation that died in between left nothing there, and old places were called exact."""
+    there = Elsewhere(record({MOVED: ["g", "h", "i"]}), monkeypatch)
+    operator = Noting(operation(Kind.SWITCHOVER, Step.MOVING, facts={BACK: HELD}))
+    of, of_it = desk(), cast("Any", operator)
+    of._announce(of_it, ["g", "h"], told_nobody)
+    begun = operator.operation
+    assert there.operator.operation.facts[TAKEN_BACK] == [[begun.id, begun.order, ["g", "h"]]]
+    assert not has_changed(of_row(begun.facts[BACK]), there.state), "its own record is no operation that came between"
+    operator.note(**{MOVED: ["g"], COMMITTING: True})
+    of._checked(of_it, lambda _step, _operation: None, told_nobody)(Step.MOVING, operator.operation)
+    assert there.operator.operation.facts[TAKEN_BACK] == [[begun.id, begun.order, ["g"]]]
+    of._withdraw(of_it, told_nobody)
+    assert there.operator.operation.facts[TAKEN_BACK] == [], "it was taken back: the groups have stayed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "configured", "refuses"),
+    [
+        (Kind.SWITCHOVER, {}, True, True),
+        (Kind.SWITCHOVER, {}, False, False),
+        (Kind.SWITCHOVER, {COMMITTING: True}, True, False),
+        (Kind.FAILOVER, {}, True, False),
+    ],
+)
+def test_a_switchover_moves_no_group_before_that_is_on_record(monkeypatch, kind, facts, configured, refuses):
+    monkeypatch.setattr(brought_back, "connected", fails)
+    operator = cast("Any", Noting(operation(kind, Step.MOVING, facts={BACK: HELD, **facts})))
+    of = desk(configured=configured)
+    if refuses:
+        with pytest.raises(SparkmirrorError, match="No group was moved: run the command again, or take it back"):
+            of._announce(operator, ["g"], told_nobody)
+        return
+    of._announce(operator, ["g"], told_nobody)
+    operator.note(**{MOVED: ["g"], COMMITTING: True})
+    of._checked(operator, lambda _step, _operation: None, told_nobody)(Step.MOVING, operator.operation)
+    assert len(operator.operation.facts[UNTOLD]) == 1
+
+
+def test_what_is_on_record_as_about_to_be_moved_is_enough_where_the_cluster_is_gone_since(monkeypatch):
+    there = Elsewhere(record({MOVED: ["g"]}), monkeypatch)
+    operator = cast("Any", Noting(operation(Kind.SWITCHOVER, Step.MOVING, facts={BACK: HELD})))
+    of = desk()
+    of._announce(operator, ["g", "h"], told_nobody)
+    operator.note(**{MOVED: ["g"], COMMITTING: True})
+    monkeypatch.setattr(brought_back, "connected", fails)
+    of._checked(operator, lambda _step, _operation: None, told_nobody)(Step.MOVING, operator.operation)
+    assert UNTOLD not in operator.operation.facts
+    assert there.operator.operation.facts[TAKEN_BACK][0][2] == ["g", "h"]
 
 
 def test_nothing_is_put_on_record_of_other_clusters_or_of_a_flow_that_was_released(monkeypatch):
@@ -185,10 +286,12 @@ def test_nothing_is_put_on_record_of_other_clusters_or_of_a_flow_that_was_releas
     assert UNTOLD not in carried(desk(configured=False), []).facts, "it was not held"
 
 
-def test_what_could_not_be_put_on_record_is_trouble_and_ends_no_operation(monkeypatch):
-    def fails(*_: Any, **__: Any) -> Any:
-        raise SparkmirrorError("no connection")
+def fails(*_: Any, **__: Any) -> Any:
+    """A cluster that does not answer."""
+    raise SparkmirrorError("no connection")
 
+
+def test_what_could_not_be_put_on_record_is_trouble_and_ends_no_operation(monkeypatch):
     monkeypatch.setattr(brought_back, "connected", fails)
     for one in (desk(), desk(configured=False)):
         (said,) = carried(one, HELD).facts[UNTOLD]

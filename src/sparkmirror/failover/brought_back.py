@@ -1,20 +1,22 @@
-"""Groups that operations of the flow back have brought to the source while the flow is held: what was put on record.
+"""Groups that operations have brought back to the source while the flow is held: what is on record of that.
 
 A flow that is held follows no group on its source. So an operation of the flow back, which has both clusters, puts on
-the record of the held flow which groups it has brought to the source: the record lies on the target, where a failover
-finds it when the source is gone. Pure, but for `put_on_record`.
+the record of the held flow which groups it brings to the source: the record lies on the target, where a failover
+finds it when the source is gone. A failback lies there itself, and has the same fact. Pure, but for `put_on_record`.
 
-Invariants: the facts are those of the newest operation on record; a group counts until an operation of the flow has
-moved it to the target again, or the flow is released.
+Invariants: the facts are those of the newest operation on record. A group is on record before the first of its offsets
+is committed on the source. It counts until an operation of the flow has moved it to the target again, or until the flow
+has been released and has seen on the source where the group has come to since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sparkmirror.config import FlowConfig, Side
 from sparkmirror.failover.operator import operating
+from sparkmirror.failover.standing import Standing, standing
 from sparkmirror.failover.states import MOVED, RETURNED, TAKEN_BACK, UNASKED
 from sparkmirror.flow.sides import connected, record
 from sparkmirror.offsets.ledger import Operation
@@ -23,24 +25,27 @@ from sparkmirror.offsets.records import FlowRecord
 from sparkmirror.offsets.state import JournalState
 
 Rows = Sequence[Sequence[Any]]
-"""A row for each operation of the flow back: its id, its order, and the groups that it has brought to the source."""
+"""A row for each operation that brings groups to the source: its id, its order, and the groups."""
 
 
 def rows_of(state: JournalState) -> list[list[Any]]:
-    """The operations of the flow back on record that have brought groups to the source since the flow is held."""
-    newest = state.ledger.operation
-    if newest is None or state.held is None:
+    """The operations on record that may have brought groups to the source, and what it has of them there is older.
+
+    That is so while the flow is held, and then until it has seen all of them there.
+    """
+    newest, seen = state.ledger.operation, state.groups_seen
+    if newest is None:
         return []
-    moved = set(newest.facts.get(MOVED, ()))
+    moved, since_ms = set(newest.facts.get(MOVED, ())), 0 if seen is None else seen.moved_ms
     before = ([by, order, sorted(set(names) - moved)] for by, order, names in newest.facts.get(RETURNED, ()))
-    return [row for row in (*before, *map(list, newest.facts.get(TAKEN_BACK, ()))) if row[2]]
+    rows = [*before, *map(list, newest.facts.get(TAKEN_BACK, ()))]
+    return [row for row in rows if row[2] and (state.held is not None or row[1] > since_ms)]
 
 
-def with_row(rows: Rows, operation: Operation) -> list[list[Any]]:
-    """The same, with what an operation of the flow back has moved; once, however often its step is done."""
+def with_row(rows: Rows, operation: Operation, groups: Collection[str]) -> list[list[Any]]:
+    """The same, with the groups that an operation brings to the source; once, however often its step is done."""
     others = [list(row) for row in rows if row[0] != operation.id]
-    moved = sorted(operation.facts.get(MOVED, ()))
-    return [*others, *([[operation.id, operation.order, moved]] if moved else [])]
+    return [*others, *([[operation.id, operation.order, sorted(groups)]] if groups else [])]
 
 
 def order_of(rows: Rows) -> Moved:
@@ -70,27 +75,35 @@ def latest(one: Moved, other: Moved) -> dict[str, int]:
     return {name: max(one.get(name, -1), other.get(name, -1)) for name in {*one, *other}}
 
 
-def put_on_record(back: FlowConfig, own: FlowRecord, operation: Operation, tell: Callable[[str], None]) -> None:
-    """Puts on record of the flow back, if that is held, which groups an operation has brought to its source.
+def put_on_record(
+    back: FlowConfig, own: FlowRecord, operation: Operation, groups: Collection[str], tell: Callable[[str], None]
+) -> Standing | None:
+    """Puts on record of the flow back, if that is held, which groups an operation brings to its source.
 
     Args:
         back: the flow that is held; its record lies on the cluster that the groups leave.
         own: what is on record of the flow whose operation it is; the flow back may be one of other clusters.
-        operation: that has moved the groups, of the flow the other way.
+        operation: that moves the groups, of the flow the other way.
+        groups: that it has moved or is about to move; without any it has brought none.
         tell: is given what one waits for.
+
+    Returns:
+        how far operators are with the flow back after that; None where nothing was put on record.
 
     Raises:
         SparkmirrorError: the record cannot be read or written, or another operator is at work there.
     """
     with connected(back, role="operator", needs=(Side.TARGET,)) as sides:
         state = record(sides)
-        if state is None or state.held is None or not (_is_back_of(state, own) and _has_more(state, operation)):
-            return  # what is on record of a flow that is released is not old
+        if state is None or state.held is None or not (_is_back_of(state, own) and _is_new(state, operation, groups)):
+            return None  # what is on record of a flow that is released is not old
         assert sides.store is not None  # it has a record
         with operating(back, sides.store, tell) as operator:
             newest = operator.operation
             assert newest is not None  # it was there before
-            operator.note(**{TAKEN_BACK: with_row(newest.facts.get(TAKEN_BACK, ()), operation)})
+            operator.note(**{TAKEN_BACK: with_row(newest.facts.get(TAKEN_BACK, ()), operation, groups)})
+        sides.store.follow()
+        return standing(sides.store.state)
 
 
 def _is_back_of(state: JournalState, own: FlowRecord) -> bool:
@@ -98,11 +111,10 @@ def _is_back_of(state: JournalState, own: FlowRecord) -> bool:
     return flow is not None and (flow.source_id, flow.target_id) == (own.target_id, own.source_id)
 
 
-def _has_more(state: JournalState, operation: Operation) -> bool:
-    """Whether the operation has moved groups that are not on record as brought back by it."""
+def _is_new(state: JournalState, operation: Operation, groups: Collection[str]) -> bool:
+    """Whether other groups than these are on record as brought back by the operation."""
     newest = state.ledger.operation
     if newest is None:
         return False
-    rows = newest.facts.get(TAKEN_BACK, ())
-    known = {name for by, _, names in rows if by == operation.id for name in names}
-    return not known.issuperset(operation.facts.get(MOVED, ()))
+    known = {name for by, _, names in newest.facts.get(TAKEN_BACK, ()) if by == operation.id for name in names}
+    return known != set(groups)

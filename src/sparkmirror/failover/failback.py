@@ -42,6 +42,7 @@ from sparkmirror.failover import (
     plan,
     unbrought,
 )
+from sparkmirror.failover.brought_back import with_row
 from sparkmirror.failover.comparison import Comparison
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.earlier import earlier_in, told_of_again
@@ -57,6 +58,7 @@ from sparkmirror.failover.states import (
     GONE,
     HOME_FENCE,
     STRANGE,
+    TAKEN_BACK,
     Keep,
     Step,
     file_name,
@@ -112,7 +114,13 @@ class Failback:
         self._tell = tell
         self._directory = directory
         self._procedure = Procedure(
-            back, file, operator, tell, homeward=True, unbegun=lambda: unbrought.unbegun(forth, back)
+            back,
+            file,
+            operator,
+            tell,
+            homeward=True,
+            unbegun=lambda: unbrought.unbegun(forth, back),
+            announce=self._take_back,
         )
         self._outward = Procedure(forth, file, operator, tell)
         self._looked = -math.inf  # when this process has looked at groups, by its own clock
@@ -307,6 +315,15 @@ class Failback:
         if not operation.facts.get(COMMITTING):
             self._await_flow_back(began + LANDED_SECONDS, before)
         self._procedure.commit(self._decided_now)
+        self._take_back(look.moved_by(self._newest))
+
+    def _take_back(self, groups: Collection[str]) -> None:
+        """Puts on record which groups are about to be brought to the cluster that came back, or were.
+
+        Should that go again before its flow has gone on, nobody knows what they have done there.
+        """
+        known = self._newest.facts.get(TAKEN_BACK, ())
+        self._operator.note(**{TAKEN_BACK: with_row(known, self._newest, groups)})
 
     def _settled(self, operation: Operation) -> Operation:
         """Has all that was written here brought, and all that only the cluster that came back has put aside.
@@ -480,6 +497,7 @@ class Failback:
         What was found and not put aside is copied.
         """
         if not is_overtaken(operation, state_of(self._back)):
+            self._take_back(())
             self._procedure.allow(operation)
             return
         seen, kept = self._seen(operation), operation.facts.get("kept", [])

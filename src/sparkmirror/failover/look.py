@@ -781,7 +781,7 @@ def moved_while_held(
 ) -> frozenset[str]:
     """The groups that were moved to the target since the flow is held: where they stand there, their owners want them.
 
-    A failback that has not come to its end leaves them so, and what it has moved itself stood on the target too.
+    A failback that has not come to its end leaves them so, but for those that it has moved itself.
 
     Args:
         state: of the flow's internal topic.
@@ -794,7 +794,8 @@ def moved_while_held(
     if operation is None:
         return frozenset()
     moved, at = moved_by(operation).union(operation.facts.get(MOVED_BEFORE, ())), moved_at(state.left.values())
-    return frozenset(name for name in moved if (back or {}).get(name, -1) <= at.get(name, operation.order))
+    until = operation.order - 1 if operation.kind == Kind.FAILBACK.value else operation.order
+    return frozenset(name for name in moved if (back or {}).get(name, -1) <= at.get(name, until))
 
 
 def on_record(state: JournalState) -> tuple[dict[str, Offsets], dict[str, int]]:

@@ -178,6 +178,7 @@ class Procedure:
         homeward: whether groups go back to where they came from; the flow forth is stopped then.
         unbegun: gives the copies of which the flow is to bring what others wrote, and has not begun to.
         wanting: gives those of which nothing brings that, though it is to be brought, and why.
+        announce: is given the groups that may be moved, before one is.
     """
 
     def __init__(
@@ -190,6 +191,7 @@ class Procedure:
         homeward: bool = False,
         unbegun: Callable[[], Sequence[TopicPartition]] = tuple,
         wanting: Callable[[], unbrought.Unbrought] = dict,
+        announce: Callable[[Collection[str]], None] = lambda _groups: None,
     ) -> None:
         assert sides.store is not None  # a flow that was never started has no operation
         self._sides = sides
@@ -197,7 +199,7 @@ class Procedure:
         self._file = file
         self._operator = operator
         self._tell = tell
-        self._homeward, self._unbegun, self._wanting = homeward, unbegun, wanting
+        self._homeward, self._unbegun, self._wanting, self._announce = homeward, unbegun, wanting, announce
         self._others, self._obstacles = Others(sides), Obstacles(sides)
         self._ordered: set[str] = set()
         self._maps = KnownMaps(sides)
@@ -680,6 +682,7 @@ class Procedure:
         by_group = {move.group: move for move in decide()}
         self._operator.check()
         if any(move.wanted for move in by_group.values()):  # what groups leave behind is on record in any case
+            self._announce(by_group.keys())
             self._operator.note(**{COMMITTING: True})
         wanted = sum(bool(move.missing) for move in by_group.values())
         refused = self._commit(tuple(by_group.values()))

@@ -127,8 +127,8 @@ applications are, since the flow is held: what is on record of these at the sour
 
 
 TAKEN_BACK = "taken_back"
-"""The fact that has the groups that operations of the flow back have brought to the source since the flow is held: id
-and order of each of these operations, and its groups."""
+"""The fact that has the groups that operations of the flow back, or this failback, have brought to the source since the
+flow is held, or were about to: id and order of each of these operations, and its groups."""
 
 
 RETURNED = "returned"

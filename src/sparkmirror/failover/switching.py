@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from shlex import quote
 from typing import Any
@@ -186,6 +187,7 @@ class Desk:
         self._planned: Standing | None = None
         self._planned_back: Standing | None = None
         self._token = ""
+        self._announced = False  # whether a flow back that is held has on record all groups that may have been moved
 
     @property
     def broken_off(self) -> Operation | None:
@@ -331,32 +333,71 @@ class Desk:
             if step is Step.MOVING and not operation.facts.get(COMMITTING):
                 self._check_back_as_begun(operation)
             do(step, operation)
-            if step is Step.MOVING:
+            if step is Step.MOVING or self._announced:
                 self._put_on_record_of_back(operator, tell)
 
         return checks_and_does
 
-    def _put_on_record_of_back(self, operator: Operator, tell: Tell) -> None:
-        """Has a flow back that is held know which groups were brought to its source: it follows none there.
+    def _announce(self, operator: Operator, groups: Collection[str], tell: Tell) -> None:
+        """Has a flow back that is held know which groups are about to be brought to its source: it follows none there.
 
-        A cluster that is gone since, or a flow back that cannot be told, is trouble, and ends no operation.
+        Raises:
+            SparkmirrorError: it cannot, and a switchover has moved no group yet.
         """
-        operation, own, name = operator.operation, self._store.state.flow, self._sides.flow.name.back
-        before = None if operation is None else of_row(operation.facts.get(BACK, ()))
-        if operation is None or own is None or before is None or not before.held_by or not look.moved_by(operation):
-            return
+        operation = operator.operation
+        assert operation is not None  # it moves groups
+        self._announced = True
         try:
-            if self._flow_back is None:
-                raise SparkmirrorError(f"{self._file} does not have {name}, or not enabled")
-            brought_back.put_on_record(self._flow_back, own, operation, tell)
+            self._tell_back(operator, groups, tell)
         except SparkmirrorError as failure:
-            release = f"sparkmirror release {quote(self._file)} --flow '{name}'"
-            untold = (
-                f"{name} is held, and which groups were brought to {name.source} could not be put on its record: a "
-                f"failover to {name.target} would go by an old one until {release} ({failure})"
-            )
-            operator.note(**{UNTOLD: [*operation.facts.get(UNTOLD, ()), untold]})
-            tell(untold)
+            can_wait = operation.kind == Kind.SWITCHOVER.value and not operation.facts.get(COMMITTING)
+            if can_wait and self._flow_back is not None:
+                raise SparkmirrorError(
+                    f"{self._untold(failure)}. No group was moved: run the command again, or take it back with "
+                    "--abandon"
+                ) from failure
+            self._announced = False
+
+    def _put_on_record_of_back(self, operator: Operator, tell: Tell) -> None:
+        """The same when groups were moved: which these are.
+
+        A cluster that is gone since, or a flow back that cannot be told, is trouble, and ends no operation. Where it
+        was told which were about to be moved, its record has all of them.
+        """
+        operation, announced = operator.operation, self._announced
+        self._announced = False
+        try:
+            self._tell_back(operator, look.moved_by(operation), tell)
+        except SparkmirrorError as failure:
+            if not announced and operation is not None:
+                untold = self._untold(failure)
+                operator.note(**{UNTOLD: [*operation.facts.get(UNTOLD, ()), untold]})
+                tell(untold)
+
+    def _tell_back(self, operator: Operator, groups: Collection[str], tell: Tell) -> None:
+        """Puts groups on record of a flow back that was held when the operation was begun.
+
+        Raises:
+            SparkmirrorError: they cannot be put there.
+        """
+        operation, own = operator.operation, self._store.state.flow
+        before = None if operation is None else of_row(operation.facts.get(BACK, ()))
+        if operation is None or own is None or before is None or not before.held_by:
+            return
+        if self._flow_back is None:
+            raise SparkmirrorError(f"{self._file} does not have {self._sides.flow.name.back}, or not enabled")
+        back = replace(self._flow_back, admin_timeout_ms=min(look.ASK_MS, self._flow_back.admin_timeout_ms))
+        now = brought_back.put_on_record(back, own, operation, groups, tell)
+        if now is not None and not operation.facts.get(COMMITTING):
+            operator.note(**{BACK: row_of(now)})  # that was this operation's, and nobody has come between
+
+    def _untold(self, failure: SparkmirrorError) -> str:
+        name = self._sides.flow.name.back
+        release = f"sparkmirror release {quote(self._file)} --flow '{name}'"
+        return (
+            f"{name} is held, and which groups were brought to {name.source} could not be put on its record: a "
+            f"failover to {name.target} would go by an old one until {release} ({failure})"
+        )
 
     def _check_back_as_begun(self, operation: Operation) -> None:
         """Sees that no other operator has gone the other way since the operation was begun.
@@ -472,7 +513,16 @@ class Desk:
             if unfinished.facts.get(COMMITTING) and unfinished.kind != Kind.FAILBACK.value:
                 self._stay(operator, unfinished, tell)  # before the step: resumed, it is done again
             operator.go_to(Step.UNDOING)
-            return self.report(carry_out(operator, self._sides.flow.name, self._steps(operator, tell), tell))
+            ended = carry_out(operator, self._sides.flow.name, self._steps(operator, tell), tell)
+            self._withdraw(operator, tell)
+            return self.report(ended)
+
+    def _withdraw(self, operator: Operator, tell: Tell) -> None:
+        """Has a flow back that is held know that its groups have stayed; else no place of theirs would be exact."""
+        try:
+            self._tell_back(operator, (), tell)
+        except SparkmirrorError as failure:
+            tell(f"{self._sides.flow.name.back} is held, and has on record that groups were taken back: {failure}")
 
     def _stay(self, operator: Operator, unfinished: Operation, tell: Tell) -> None:
         """Has the groups that an operation has moved stay on the source: they have left nothing behind there.
@@ -614,7 +664,15 @@ class Desk:
         tell: Tell,
         directory: str = "",  # noqa: ARG002 - what is put aside is a failback's
     ) -> Callable[[Step, Operation], None]:
-        procedure = Procedure(self._sides, self._file, operator, tell, unbegun=self._unbegun, wanting=self._wanting)
+        procedure = Procedure(
+            self._sides,
+            self._file,
+            operator,
+            tell,
+            unbegun=self._unbegun,
+            wanting=self._wanting,
+            announce=lambda groups: self._announce(operator, groups, tell),
+        )
         return procedure.do
 
     def _unbegun(self) -> tuple[TopicPartition, ...]:
@@ -803,7 +861,7 @@ class BackDesk(Desk):
     def _check_back_as_begun(self, operation: Operation) -> None:
         """The step itself looks whether the flow back is stopped, and by whom."""
 
-    def _put_on_record_of_back(self, operator: Operator, tell: Tell) -> None:
+    def _tell_back(self, operator: Operator, groups: Collection[str], tell: Tell) -> None:
         """A failback is on the record of the flow that is held, and releases it."""
 
     def _steps(self, operator: Operator, tell: Tell, directory: str = "") -> Callable[[Step, Operation], None]:
