@@ -17,6 +17,7 @@ from sparkmirror.failover.moves import (
     count,
     decide,
     forgotten,
+    further_on_return,
     have_members,
     landed,
     seen_before_a_loss,
@@ -441,6 +442,14 @@ def test_what_was_moved_once_more_is_not_exact_afterwards_either():
     (move,) = decide(with_commit(105, 15, seen))
     assert (move.missing, move.again, move.places[0].offset, move.places[0].exact) == ({}, [], 105, False)
     assert "once more" in move.places[0].text
+
+
+def test_a_group_that_comes_back_and_is_held_further_on_is_told():
+    decided = decide(sight(15, there=112))
+    (said,) = further_on_return(decided, ["g"], "b")
+    assert said.startswith("group g at orders-0 comes back to b, and stays 7 offsets further on the target than its")
+    assert further_on_return(decided, [], "b") == ()
+    assert further_on_return(decide(sight(15, there=105)), ["g"], "b") == ()
 
 
 def test_a_group_that_was_left_further_is_told_as_such_again():

@@ -40,6 +40,7 @@ SOUND: dict[str, Any] = {
     "begun": [1, 2],
     "between": [[*PLACE, 9]],
     "brought": [[*PLACE, 4, 9, 8, "c0ffee"]],
+    "came_back": ["g"],
     "came_since": [[*PLACE, 20]],
     "changing": ["h"],
     "committing": True,

@@ -624,6 +624,25 @@ def kept(decided: Iterable[GroupMove], there: str) -> tuple[str, ...]:
     )
 
 
+def further_on_return(decided: Iterable[GroupMove], groups: Collection[str], there: str) -> tuple[str, ...]:
+    """What is told of groups that come back to a cluster that they had left, and are held further on there.
+
+    It is most often their own commit from before they left, which came when nobody could see it any more: they skip
+    what their owners have set them back over since.
+
+    Args:
+        decided: where groups go on.
+        groups: those that operations had brought to where they are now.
+        there: the cluster.
+    """
+    return tuple(
+        f"group {move.group} at {place.partition} comes back to {there}, and stays {place.text}"
+        for move in decided
+        if move.group in groups
+        for place in move.further
+    )
+
+
 LIVES_THERE = "it stands there, and its offset on the source is where the flow back has put it"
 _SHOWN = 3
 

@@ -53,6 +53,7 @@ from sparkmirror.failover.patience import is_waited_for, patience
 from sparkmirror.failover.states import (
     AGAIN,
     APART,
+    CAME_BACK,
     COMMITTING,
     EARLIER,
     ENDED,
@@ -101,7 +102,7 @@ from sparkmirror.offsets import group_commits
 from sparkmirror.offsets.foreign import OVERWRITTEN
 from sparkmirror.offsets.group_records import GroupsSeen, commits_of
 from sparkmirror.offsets.ledger import Operation
-from sparkmirror.offsets.left_offsets import Moved, with_left
+from sparkmirror.offsets.left_offsets import Moved, moved_here, with_left
 from sparkmirror.offsets.orders import HOLD_KEY, HoldOrder
 from sparkmirror.offsets.state import JournalState
 
@@ -813,7 +814,11 @@ class Procedure:
         state = self._store.state  # where no group was ever seen there may be none
         old = old_groups.said_of(self._sides.flow, state, operation.began_ms) if state.groups else ()
         old += old_groups.said_of_returned(returned_in(operation), operation.source, operation.target)
-        told = (*moves.kept(decided, operation.target), *moves.seen_before_a_loss(decided))
+        told = (
+            *moves.kept(decided, operation.target),
+            *moves.further_on_return(decided, operation.facts.get(CAME_BACK, ()), operation.target),
+            *moves.seen_before_a_loss(decided),
+        )
         self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *passed, *late, *old))
 
     def _again_where_something_is_gone(self) -> tuple[tuple[str, ...], tuple[moves.GroupMove, ...]]:
@@ -961,6 +966,8 @@ class Procedure:
             back = self._sides.flow.name.back
             self._tell(f"the record of {back} cannot be read: groups in its copies go by what was seen last: {failure}")
             upstream = upstream_on_record(known, offsets)
+        came = moved_here(self._store.state.left.values(), settled)
+        self._operator.note(**{CAME_BACK: sorted(came.intersection(offsets))})
         origin = lost_groups.ask(sides.source, topics_of_gone(known, asked), patience_ms)
         seen = Seen(
             found=offsets,

@@ -121,6 +121,11 @@ LOST_START = "lost_start"
 """The fact that says that the flow's internal topic had lost the records of its starts when the operation was begun."""
 
 
+CAME_BACK = "came_back"
+"""The fact that has the groups that operations of the flow back had brought to the source when it was asked: what they
+have on the target dates from before that, unless others have used them there since."""
+
+
 MOVED, MOVED_BEFORE = "moved", "moved_before"
 """The facts that have the groups that the operation has moved, and those that earlier ones have moved to where
 applications are, since the flow is held: what is on record of these at the source is older."""

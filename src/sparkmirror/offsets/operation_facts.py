@@ -146,6 +146,7 @@ FACTS: Mapping[str, Reader] = {
     "begun": _all(count),
     "between": _all(_row(*_PLACE, signed)),
     "brought": _all(_row(*_PLACE, _epoch, signed, signed, text)),
+    "came_back": texts,
     "came_since": _all(_row(*_PLACE, count)),
     "changing": texts,
     "committing": flag,
