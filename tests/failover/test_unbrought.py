@@ -8,19 +8,24 @@ import pytest
 
 from sparkmirror.config import FlowConfig, load
 from sparkmirror.failover.comparison import Comparison
-from sparkmirror.failover.unbrought import Cause, candidates, reached_of
+from sparkmirror.failover.unbrought import Cause, before_copies, candidates, not_in, reached_of, told_last
+from sparkmirror.kafka.reading import Span
 from sparkmirror.lab.cluster import start
 from sparkmirror.model import Reached, TopicPartition, Writer
 from sparkmirror.offsets.inherited import Inherited
-from sparkmirror.offsets.records import Progress
+from sparkmirror.offsets.map import Stretch
+from sparkmirror.offsets.records import Life, Progress
 from sparkmirror.offsets.state import state_of
 from tests.failover.test_changed_home import NAMES_KEPT, Home, marked, runs
 from tests.flow.logs import read
 from tests.flow.running import Running, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_torn_while_idle import mirrored, write
 from tests.invoking import sparkmirror
+from tests.offsets.segments import Segment, records_of
 
 ORDERS, OTHER = TopicPartition("orders", 0), TopicPartition("other", 0)
+FIRSTS = {ORDERS: 7, OTHER: 0}
+"""Where the first record of each lies in the copy."""
 
 
 def flows(directory: Path, settings: dict[str, str]) -> list[FlowConfig]:
@@ -76,6 +81,60 @@ def test_what_is_in_doubt_and_what_is_not_brought_is_on_record_and_named():
     doubtful, others = seen.troubles("b", "a")
     assert doubtful.startswith("orders-0: how far it had been copied to b is not known")
     assert others.startswith("other-0: what others have written on b to this copy has not been brought to a")
+
+
+@pytest.mark.parametrize(
+    ("stretches", "left"),
+    [
+        ((), [Span(3, 20)]),
+        (((0, 0, 5), (8, 5, 4)), [Span(5, 8), Span(12, 20)]),
+        (((3, 0, 17),), []),
+        (((0, 0, 40),), []),
+        (((25, 0, 5),), [Span(3, 20)]),
+    ],
+)
+def test_what_the_flow_back_has_not_brought_lies_between_what_it_has(stretches, left):
+    assert list(not_in([Stretch(*one) for one in stretches], Span(3, 20))) == left
+
+
+@pytest.mark.parametrize(
+    ("settings", "begun", "inherited", "found"),
+    [
+        ({}, True, False, {"a.orders": 7}),
+        ({}, False, False, {}),
+        ({}, True, True, {}),
+        ({"a->b.topics.append": "orders"}, True, False, {}),
+        ({"b->a.homeward.enabled": "false"}, True, False, {}),
+    ],
+)
+def test_what_lies_before_the_first_copied_record_is_nobodys_to_bring(tmp_path, settings, begun, inherited, found):
+    """Not where a file says that the copy goes on behind another mirror's, or where that was taken over."""
+    forth, back = flows(tmp_path, {"b->a.homeward.enabled": "true", **settings})
+    state = state_of([progress(ORDERS, target=9), progress(OTHER, target=9)])
+    writer = state.progress[ORDERS].writer
+    pieces = [Segment(partition=at, writer=writer, sequence=0, source=0, target=to) for at, to in FIRSTS.items()]
+    for record in records_of(pieces):
+        state.take(record)
+    if inherited:
+        state.inherited[ORDERS] = Inherited(partition=ORDERS, spans=((0, 9),), end=9)
+    copies = [under("a", place) for place in (ORDERS, OTHER)] if begun else []
+    assert before_copies(forth, back, state, (1,), copies) == {
+        TopicPartition(name, 0): first for name, first in found.items()
+    }
+
+
+@pytest.mark.parametrize(("homeward", "count"), [("true", 2), ("false", 0)])
+def test_a_failover_tells_what_the_flow_said_last_of_copies_that_it_does_not_bring_home(tmp_path, homeward, count):
+    _, back = flows(tmp_path, {"b->a.homeward.enabled": homeward})
+    events = (
+        "a.orders: what others wrote to partition 1 of it is not brought home: orders-1 does not exist on a",
+        "copies of a->b: nothing that others wrote to them is brought home: there is no record of a->b",
+        "other: not authorized",
+    )
+    state = state_of([])
+    assert told_last(back, state) == ()
+    state.life = Life(generation=1, time_ms=1, state="running", lanes=1, events=events)
+    assert told_last(back, state) == tuple(f"b->a said last: {text}" for text in events[:count])
 
 
 @pytest.mark.kafka

@@ -66,6 +66,7 @@ SOUND: dict[str, Any] = {
     "moved": ["g", "h"],
     "moved_before": [],
     "names": {"a.orders": "orders"},
+    "not_home": ["b->a said last: a.t: nothing of it is brought home"],
     "not_taken": [["g", "too large"]],
     "onward": [[*PLACE, 9]],
     "options": {"fence": "acl", "idle_s": 5.0, "timeout_s": 600},

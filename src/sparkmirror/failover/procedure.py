@@ -62,6 +62,7 @@ from sparkmirror.failover.states import (
     HELD_BEFORE,
     LOST_START,
     MOVED,
+    NOT_HOME,
     NOT_TAKEN,
     TORN,
     TRIED,
@@ -178,7 +179,7 @@ class Procedure:
         tell: is given what is being done.
         homeward: whether groups go back to where they came from; the flow forth is stopped then.
         unbegun: gives the copies of which the flow is to bring what others wrote, and has not begun to.
-        wanting: gives those of which nothing brings that, though it is to be brought, and why.
+        wanting: gives for an operation those of which nothing brings that, though it is to be brought, and why.
         announce: is given the groups that may be moved, before one is.
     """
 
@@ -191,7 +192,7 @@ class Procedure:
         *,
         homeward: bool = False,
         unbegun: Callable[[], Sequence[TopicPartition]] = tuple,
-        wanting: Callable[[], unbrought.Unbrought] = dict,
+        wanting: Callable[[Kind], unbrought.Unbrought] = lambda _kind: {},
         announce: Callable[[Collection[str]], None] = lambda _groups: None,
     ) -> None:
         assert sides.store is not None  # a flow that was never started has no operation
@@ -595,7 +596,7 @@ class Procedure:
             self.deny_again()
             self.check_members()
             self._check_ends()
-            self._operator.note(**{UNBROUGHT: unbrought.rows_of(self._wanting())})
+            self._operator.note(**{UNBROUGHT: unbrought.rows_of(self._wanting(Kind(self._newest.kind)))})
             self.remember_groups()
         elif operation.kind == Kind.SWITCHOVER.value or operation.facts.get("answers"):
             with look.answering(self._sides) as sides:  # a source that still answers knows better than the record
@@ -606,6 +607,8 @@ class Procedure:
     def _ask_again(self, sides: Sides) -> None:
         """Asks a source that answers, be it in part, of its logs and of its groups; what it does not say is told."""
         untold = [*self._ask_of_logs(sides)]
+        if self._newest.kind == Kind.FAILOVER.value:
+            untold += self._ask_of_copies()
         source, unasked = self._aliases[0], chosen_groups.on_record(self._store.state)
         try:
             seen = self.remember_groups(look.ASK_MS, sides)
@@ -620,6 +623,13 @@ class Procedure:
         self._operator.note(**{UNASKED: sorted(unasked), UNTOLD: untold})
         for text in untold:
             self._tell(text)
+
+    def _ask_of_copies(self) -> Iterator[str]:
+        """Notes the copies of which nothing brings what others wrote to them; gives why that is not known."""
+        try:
+            self._operator.note(**{UNBROUGHT: unbrought.rows_of(self._wanting(Kind(self._newest.kind)))})
+        except SparkmirrorError as failure:
+            yield f"whether others have written to copies on {self._aliases[0]} is not known: {failure}"
 
     def _ask_of_logs(self, sides: Sides) -> Iterator[str]:
         """Notes whether the source's logs are still those that were copied; gives of which that is not known."""
@@ -804,6 +814,7 @@ class Procedure:
         seen = (
             *((lost_start.said(self._sides.flow.name),) if operation.facts.get(LOST_START) else ()),
             *operation.facts.get(UNTOLD, ()),
+            *operation.facts.get(NOT_HOME, ()),
             *Changes.of(operation.facts).troubles(operation.source, operation.target),
             *unbrought.troubles(
                 unbrought.of_rows(operation.facts.get(UNBROUGHT, ())), operation.source, operation.target

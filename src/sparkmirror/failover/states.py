@@ -108,6 +108,11 @@ UNBROUGHT = "unbrought"
 though it is to be brought, as ``unbrought.rows_of``."""
 
 
+NOT_HOME = "not_home"
+"""The fact that has what the flow said last of copies that it does not bring home, where the cluster that has them is
+gone: as ``unbrought.told_last``."""
+
+
 UNSETTLED = "unsettled"
 """The fact that has the partitions of the source of which nobody could find out how far they are copied, and why."""
 

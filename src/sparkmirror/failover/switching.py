@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from shlex import quote
@@ -62,6 +62,7 @@ from sparkmirror.failover.states import (
     LIFTED,
     LOST_START,
     MOVED_BEFORE,
+    NOT_HOME,
     RETURNED,
     UNTOLD,
     Kind,
@@ -220,7 +221,7 @@ class Desk:
             source, back = asked.result()
         self._planned_back = None if back is None else standing(back)
         planned = source.answers and kind is Kind.SWITCHOVER
-        others, young = self._left_there() if planned else ({}, ())
+        others, young = self._left_there() if planned else (self._left_by_a_failover(source), ())
         known = {} if source.answers else brought_back.returned(brought_back.rows_of(self._store.state))
         if (moved := _moved_back(self._store.state, back)) or others:
             seen = look.sight(self._sides, maps, back=moved, kind=kind, returned=known, unbrought=others)
@@ -255,6 +256,7 @@ class Desk:
                 *(_denied(self._sides, source, state, flow.name, self._file) if kind is Kind.SWITCHOVER else ()),
                 *_shut_out(flow, options, self._file),
                 *_left_behind(flow.name.back, flow, others),
+                *(() if source.answers else unbrought.told_last(flow, state)),
                 *((_not_begun(flow.name, [str(place) for place in young]),) if young else ()),
                 *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
@@ -293,6 +295,8 @@ class Desk:
             if unfinished is None:
                 facts = options.facts | {"answers": answers} | given_up | self._inherited_fence(kind)
                 facts |= {LOST_START: True} if self._store.state.lacks_all_starts else {}
+                if kind is Kind.FAILOVER and not answers:
+                    facts[NOT_HOME] = list(unbrought.told_last(self._sides.flow, self._store.state))
                 facts[RETURNED] = brought_back.rows_of(self._store.state)
                 facts[BACK] = row_of(self._planned_back if back is None else standing(back))
                 moved_back = _moved_back(self._store.state, back if answers else None)
@@ -679,16 +683,27 @@ class Desk:
         forth = self._copies_made()
         return () if forth is None else unbrought.unbegun(forth, self._sides)
 
-    def _wanting(self) -> Unbrought:
-        if not self._sides.flow.brings_home:
+    def _wanting(self, kind: Kind = Kind.SWITCHOVER) -> Unbrought:
+        """The copies that others wrote to and of which nothing brings that; a failover does not wait long for it."""
+        flow = self._sides.flow
+        if not flow.brings_home:
             return {}
-        forth = self._copies_made()
-        return unbrought.of_unknown_makers(self._sides) if forth is None else unbrought.wanting(forth, self._sides)
+        forth, back = self._copies_made(), self._sides
+        if kind is Kind.FAILOVER:
+            back = replace(back, flow=replace(flow, admin_timeout_ms=min(look.ASK_MS, flow.admin_timeout_ms)))
+            forth = FlowBackRecord(back).sides()
+        return unbrought.of_unknown_makers(back) if forth is None else unbrought.wanting(forth, back)
 
     def _left_there(self) -> tuple[Unbrought, tuple[TopicPartition, ...]]:
         """The copies that others wrote to and of which nothing brings that, and those that the flow has not found."""
         wanting, young = self._wanting(), self._unbegun()
         return {place: cause for place, cause in wanting.items() if place not in young}, young
+
+    def _left_by_a_failover(self, source: look.SourceState) -> Unbrought:
+        """The copies that others wrote to and of which nothing brings that when nobody waits, where that is known."""
+        with suppress(SparkmirrorError):
+            return self._wanting(Kind.FAILOVER) if source.answers else {}
+        return {}
 
     def _copies_made(self) -> Sides | None:
         """The flow that makes the copies of which the flow brings home what others wrote, as far as it is on record."""
@@ -1062,11 +1077,13 @@ def _left_behind(forth: FlowName, back: FlowConfig, others: Unbrought) -> Iterat
     said = {
         Cause.NOT_BROUGHT: f"others wrote to copies of {forth}",
         Cause.NO_ORIGINAL: f"others wrote to partitions of copies that the originals on {there} have not",
+        Cause.BEFORE_COPIES: f"others wrote to copies before the first record that {forth} has copied there",
         Cause.UNKNOWN_MAKER: f"nobody has on record on {here} who makes copies, and others may have written to them",
     }
     more = {
         Cause.NOT_BROUGHT: f"{why}; sparkmirror explain tells of one topic" if back.brings_home else remedy,
         Cause.NO_ORIGINAL: f"{why}; give the originals as many",
+        Cause.BEFORE_COPIES: f"write these records on {there} once more, if they are wanted there",
         Cause.UNKNOWN_MAKER: f"{why}; MirrorMaker 2 has no such record",
     }
     for cause, what in said.items():

@@ -2,12 +2,15 @@
 
 Invariants: a record of a flow from the cluster that came back is no other's; nothing is said of heartbeats. Of a copy
 that the flow back reads for what others wrote to it, it brings nothing before it has begun with it; of a partition that
-the flow forth does not know, as the original has none, it brings nothing at all.
+the flow forth does not know, as the original has none, it brings nothing at all. Nor does it bring what lies before the
+first record of the flow forth: a mirror that registers nowhere may have copied that. Where a file says so, or the flow
+forth has taken the copy over from one, that is no other's; where the original has got the partition only when others
+had written to the copy's, it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -15,15 +18,18 @@ from sparkmirror.config import FlowConfig, Isolation
 from sparkmirror.copy.origins import brought_from
 from sparkmirror.duties import topics
 from sparkmirror.duties.duty import Sides
+from sparkmirror.duties.known_maps import KnownMaps
 from sparkmirror.duties.records_of_others import MOST_OFFSETS, gaps, joined, own_producers
 from sparkmirror.failover import divergence
 from sparkmirror.failover.divergence import Divergent
-from sparkmirror.flow.extra_partitions import without_original
+from sparkmirror.flow.extra_partitions import BROUGHT_HOME, without_original
 from sparkmirror.flow.homecoming import due
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Span
 from sparkmirror.model import NO_OFFSET, TopicPartition
+from sparkmirror.naming import append_filter
+from sparkmirror.offsets.map import Stretch
 from sparkmirror.offsets.state import JournalState
 
 
@@ -33,6 +39,9 @@ class Cause(Enum):
     NOT_BROUGHT = "not-brought"
     NO_ORIGINAL = "no-original"
     """The original has no such partition."""
+
+    BEFORE_COPIES = "before-copies"
+    """It lies before the first record that the flow which makes the copy has put there."""
 
     UNKNOWN_MAKER = "unknown-maker"
     """Nobody has on record who makes the copy: there may be no such records."""
@@ -71,7 +80,9 @@ def wanting(forth: Sides, back: Sides) -> Unbrought:
         names = set(topics.homeward(back.flow, {place.topic for place in left}))
         left = tuple(place for place in left if place.topic in names)
     extra = without_original(back, left)
-    return {place: Cause.NO_ORIGINAL if place in extra else Cause.NOT_BROUGHT for place in left}
+    found = {place: Cause.NO_ORIGINAL if place in extra else Cause.NOT_BROUGHT for place in left}
+    before = () if forth.flow.policy.keeps_names else _before_copies(forth, back)
+    return dict(sorted((dict.fromkeys(before, Cause.BEFORE_COPIES) | found).items()))
 
 
 def troubles(places: Unbrought, here: str, there: str) -> tuple[str, ...]:
@@ -92,12 +103,29 @@ def troubles(places: Unbrought, here: str, there: str) -> tuple[str, ...]:
             "no such partition: no group has a place in it. Give the original as many partitions as the copy has, and "
             "have nobody write to the new ones before these records are there"
         ),
+        Cause.BEFORE_COPIES: (
+            f"what others have written on {here} to this copy before its first copied record has not been brought to "
+            f"{there}, and never is: no group has an exact place in it. It was there when its original got the "
+            f"partition, or the topic: have a producer write these records on {there} once more, if they are wanted "
+            f"there; topics.append says that another mirror has copied them"
+        ),
         Cause.UNKNOWN_MAKER: (
             f"nobody has on record on {here} who makes this copy, as where MirrorMaker 2 does: what others may have "
             f"written to it has not been brought to {there}, and no group has an exact place in it"
         ),
     }
     return tuple(f"{place}: {said[cause]}" for place, cause in places.items())
+
+
+def told_last(flow: FlowConfig, state: JournalState) -> tuple[str, ...]:
+    """What the flow's driver said last of copies that it does not bring home, where their cluster is gone. Pure.
+
+    Args:
+        flow: the flow.
+        state: of its internal topic.
+    """
+    events = () if state.life is None or not flow.brings_home else state.life.events
+    return tuple(f"{flow.name} said last: {text}" for text in events if BROUGHT_HOME in text)
 
 
 def rows_of(places: Unbrought) -> list[list[Any]]:
@@ -114,13 +142,81 @@ def of_rows(rows: Iterable[Sequence[Any]]) -> dict[TopicPartition, Cause]:
     }
 
 
+def _before_copies(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
+    """The copies with records of others before the first copied one that the flow back has not brought, in order.
+
+    Raises:
+        SparkmirrorError: the target of forth cannot be asked.
+    """
+    assert forth.store is not None
+    assert back.store is not None
+    known, timeout_ms = forth.store.state.flow, forth.flow.admin_timeout_ms
+    state, homeward = forth.store.state, back.store.state.progress
+    begun = before_copies(forth.flow, back.flow, state, own_producers(forth, state), homeward)
+    if not begun or known is None:
+        return ()
+    starts = admin.find_offsets(forth.target, sorted(begun), OffsetSpec.EARLIEST, timeout_ms=timeout_ms).found
+    spans = {place: Span(start, begun[place]) for place, start in starts.items() if start < begun[place]}
+    maps = KnownMaps(back).of(set(spans))
+    looked_at = [
+        Divergent(place, *gap)
+        for place, span in sorted(spans.items())
+        for gap in not_in(maps[place].settled() if place in maps else (), span)
+    ]
+    mirrors = brought_from(forth.target, known.target_id, known.source_id) if looked_at else ()
+    found = divergence.with_records(forth.target, looked_at, mirrors, timeout_ms)
+    return tuple(sorted({one.partition for one in found}))
+
+
+def before_copies(
+    forth: FlowConfig,
+    back: FlowConfig,
+    state: JournalState,
+    ids: tuple[int, ...],
+    begun: Collection[TopicPartition],
+) -> dict[TopicPartition, int]:
+    """Where the first copied record lies in copies of which the flow back brings home what others wrote. Pure.
+
+    Not where the flow forth goes on behind another mirror.
+
+    Args:
+        forth: the flow that makes the copies.
+        back: the flow back.
+        state: what is on record of the former.
+        ids: its producers, in order.
+        begun: the partitions of copies that the flow back has begun with.
+    """
+    appended, found = append_filter(forth), dict[TopicPartition, int]()
+    for here, progress in state.progress.items():
+        copy = TopicPartition(topics.remote_topic(forth, here.topic), here.partition)
+        if copy not in begun or here in state.inherited or appended.matches(here.topic) or here not in state.maps:
+            continue
+        first = next(state.maps[here].offsets(progress, ids, parted=False).settled(), None)
+        if first is not None and first.target > 0:
+            found[copy] = first.target
+    names = set(topics.homeward(back, {copy.topic for copy in found}))
+    return {copy: offset for copy, offset in found.items() if copy.topic in names}
+
+
+def not_in(stretches: Iterable[Stretch], span: Span) -> Iterator[Span]:
+    """The offsets of a span that no stretch has copied from, in order. Pure."""
+    first = span.first
+    for stretch in stretches:
+        if first < min(stretch.source, span.end):
+            yield Span(first, min(stretch.source, span.end))
+        first = max(first, stretch.source + stretch.length)
+    if first < span.end:
+        yield Span(first, span.end)
+
+
 def unbegun(forth: Sides, back: Sides) -> tuple[TopicPartition, ...]:
     """Those that the flow back brings as soon as it has looked for topics, in order; not where there is no original.
 
     Raises:
         SparkmirrorError: a cluster cannot be asked.
     """
-    return tuple(due(back, list(wanting(forth, back)) if back.flow.brings_home else ()))
+    left = wanting(forth, back).items() if back.flow.brings_home else ()
+    return tuple(due(back, [place for place, cause in left if cause is not Cause.BEFORE_COPIES]))
 
 
 def of_unknown_makers(back: Sides) -> Unbrought:

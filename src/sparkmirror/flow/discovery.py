@@ -12,7 +12,7 @@ from sparkmirror.duties.duty import Sides, do_round
 from sparkmirror.duties.offset_map import bound_offset_map, condense_offset_map
 from sparkmirror.duties.topics import wanted
 from sparkmirror.events import Event
-from sparkmirror.flow.extra_partitions import ExtraPartitions
+from sparkmirror.flow.extra_partitions import BROUGHT_HOME, ExtraPartitions
 from sparkmirror.flow.homecoming import Homecoming
 from sparkmirror.flow.opening import Opened
 from sparkmirror.flow.planner import Pairs, absent
@@ -85,7 +85,7 @@ class Discovery:
         self._problems |= self._extra.look(found.without_original)
         if self.homecoming.problem and not (self._once and self.homecoming.passing):
             copies = f"copies of {self._config.name.back}"
-            self._problems[copies] = f"nothing that others wrote to them is brought home: {self.homecoming.problem}"
+            self._problems[copies] = f"nothing that others wrote to them is {BROUGHT_HOME}: {self.homecoming.problem}"
         for topic, reason in self._problems.items():
             self._note(f"{topic}: {reason}")
         ensure_dead_letter_topic(found, self._source, self._target)

@@ -29,6 +29,9 @@ from sparkmirror.model import TopicPartition
 ASK_MS = 3_000
 """The flow waits meanwhile."""
 
+BROUGHT_HOME = "brought home"
+"""Each event that says of copies that what others wrote to them does not go home has these words."""
+
 
 def without_original(sides: Sides, copies: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
     """Those of these copies whose original has fewer partitions, in order; a topic that is not there is no original.
@@ -113,4 +116,4 @@ class ExtraPartitions:
 def _told(flow: FlowConfig, places: Sequence[TopicPartition]) -> str:
     numbers = ", ".join(str(place.partition) for place in places)
     which = f"partition {numbers}" if len(places) == 1 else f"partitions {numbers}"
-    return f"what others wrote to {which} of it is not brought home: {said(flow, places[0])}"
+    return f"what others wrote to {which} of it is not {BROUGHT_HOME}: {said(flow, places[0])}"

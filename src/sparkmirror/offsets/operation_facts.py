@@ -172,6 +172,7 @@ FACTS: Mapping[str, Reader] = {
     "moved": texts,
     "moved_before": texts,
     "names": _by_name(text),
+    "not_home": texts,
     "not_taken": _all(_row(text, text)),
     "onward": _all(_row(*_PLACE, count)),
     "options": _options,
