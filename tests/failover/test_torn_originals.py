@@ -10,11 +10,13 @@ import pytest
 
 from sparkmirror.failover.states import Step
 from sparkmirror.lab.cluster import LabCluster, start
+from tests.failover.clients import next_records
 from tests.failover.test_changed_home import NAMES_KEPT, Home, marked
 from tests.failover.test_lost_copies import taken
 from tests.failover.test_switching import begun, died
 from tests.flow import offset_map
-from tests.flow.running import Running, committed, create_topic, ends, until, write_file
+from tests.flow.logs import read
+from tests.flow.running import Running, commit, committed, create_topic, ends, until, write_file
 from tests.flow.test_events import delete_topic
 from tests.flow.test_torn_while_idle import cut_log, mirrored, write
 from tests.invoking import sparkmirror
@@ -163,3 +165,54 @@ def test_a_failback_moves_groups_once_more_where_home_has_lost_what_was_copied_f
             assert home.next_on_a(group) == marked("fresh", 1)[0]
             until(lambda: mirrored(cluster_b, home.copy) == [*marked("old", 10), *marked("fresh", 8)], "goes on")
             mirror.stop_in_time()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["dead", "forced", "restarted", "torn"])
+def test_only_a_cluster_that_has_lost_some_of_its_own_records_is_told_of_a_loss(tmp_path, how):
+    """It was left, and comes back under higher leader epochs, which the flow back that is held has never met.
+
+    With the fault, that was told as a loss, and groups went back to where it seemed to begin.
+    """
+    with start("stays") as a, start("returns") as b:
+        (broker,), name, report = b.brokers, "q-own", ("--report", tmp_path)
+        settings = {"tasks.max": "1", "groups": "q-.*", "sync.group.offsets.interval.seconds": "1", **NAMES_KEPT}
+        settings |= {"sync.group.offsets.enabled": "true", "refresh.groups.interval.seconds": "1"}
+        file = write_file(tmp_path / "mm2.properties", {"a": a, "b": b}, {"a->b": name, "b->a": name}, settings)
+        for cluster in (a, b):
+            create_topic(cluster, name, 1)
+        for value in marked("b", 6):
+            write(b, name, [value])
+        with Running(file, log=tmp_path / "mirror.log") as mirror:
+            until(lambda: mirrored(a, name) == marked("b", 6), "copied")
+            for group in ("q-end", "q-mid"):
+                until(lambda: taken(b, group, name, {0: 6}), "the coordinator has begun")  # noqa: B023 - at once
+            until(lambda: committed(a, "q-mid", name) == {0: 6}, "groups are followed", 60)
+            if how in ("dead", "torn"):
+                broker.kill()
+            if how == "restarted":
+                broker.stop()
+            else:
+                left = sparkmirror("failover", file, "--from", "b", "--to", "a", "--yes", "--force", *report)
+                assert left.returncode == 0, left.stdout + left.stderr
+            if how == "torn":
+                cut_log(broker, name, 4)
+            if how != "forced":
+                broker.start()
+            until(lambda: bool(ends(b, name)), "it is there again")
+            write(a, name, marked("a", 10))
+            until(lambda: mirrored(b, name)[-1] == marked("a", 10)[-1], "copied behind them")
+            log = read(a, name)[0]
+            commit(a, "q-end", name, {0: log[-1].offset + 1})
+            commit(a, "q-mid", name, {0: log[11].offset})
+            kind, idle = ("failover", ()) if how == "restarted" else ("switchover", ("--wait-for-idle", "1"))
+            if how == "restarted":
+                until(lambda: committed(b, "q-end", name) == {0: 16}, "groups are followed", 60)
+                a.brokers[0].kill()
+            done = sparkmirror(kind, file, "--from", "a", "--to", "b", "--yes", *idle, *report)
+            is_told = "has lost records of its own topics" in done.stdout
+            assert (done.returncode, is_told) == ((1, True) if how == "torn" else (0, False)), done.stdout
+            if how != "torn":
+                assert next_records(b, "q-mid", name, read(b, name)) == {0: marked("a", 10)[5]}
+                assert next_records(b, "q-end", name, read(b, name)) == {0: None}
+            mirror.stop(seconds=60)
