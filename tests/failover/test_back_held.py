@@ -29,10 +29,11 @@ def record(source: str, target: str, hold: HoldOrder | None = None) -> JournalSt
 class Told(Desk):
     """What `Desk` says of an operation of b->a that has ended."""
 
-    def __init__(self, back: JournalState | None) -> None:
+    def __init__(self, back: JournalState | None, *, configured: bool = True) -> None:
         flow = SimpleNamespace(name=FlowName(source=Alias("b"), target=Alias("a")))
         store = SimpleNamespace(state=record("id of b", "id of a"))
-        super().__init__(cast("Any", SimpleNamespace(flow=flow, store=store)), "mm2.properties")
+        flow_back = cast("Any", SimpleNamespace()) if configured else None
+        super().__init__(cast("Any", SimpleNamespace(flow=flow, store=store)), "mm2.properties", flow_back)
         self._back_of_it = back
 
     def _record_of_back(self) -> JournalState | None:
@@ -55,8 +56,18 @@ def test_a_switchover_that_leaves_the_flow_back_held_says_so(back: JournalState 
     assert all("sparkmirror release mm2.properties --flow 'a->b'" in text for text in said)
 
 
-@pytest.mark.parametrize("before", [[], ["failover-1", 4, "", 0]])
-def test_a_flow_back_that_was_not_seen_held_is_not_asked_again(before: list[Any]):
+@pytest.mark.parametrize("facts", [{BACK: [], "answers": True}, {BACK: ["failover-1", 4, "", 0]}])
+def test_a_flow_back_that_was_not_seen_held_is_not_asked_again(facts: dict[str, Any]):
     back = record("id of a", "id of b", HOLD)
-    assert Told(back)._notes(operation(facts={BACK: before})) == ()
+    assert Told(back)._notes(operation(facts=facts)) == ()
     assert len(Told(back)._notes(operation(facts={BACK: HELD}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("configured", "step", "lines"), [(True, Step.DONE, 1), (False, Step.DONE, 0), (True, Step.ABANDONED, 0)]
+)
+def test_a_failover_from_a_cluster_that_is_gone_says_that_the_flow_back_may_be_held(configured, step, lines):
+    """With the fault nobody released it, and the next failover back called exact where groups had stood before."""
+    said = Told(None, configured=configured)._notes(operation(Kind.FAILOVER, step, facts={BACK: [], "answers": False}))
+    assert len(said) == lines
+    assert all("sparkmirror release mm2.properties --flow 'a->b' ends that" in text for text in said)

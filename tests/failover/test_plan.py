@@ -8,7 +8,7 @@ import pytest
 
 from sparkmirror.failover.look import PartitionState, SourceState
 from sparkmirror.failover.moves import GroupMove, MovedPlace
-from sparkmirror.failover.plan import Plan, back_held, decide, held_before, without
+from sparkmirror.failover.plan import Plan, back_held, back_unknown, decide, held_before, without
 from sparkmirror.failover.states import Kind
 from sparkmirror.kafka.groups import Committed, GroupKind, GroupListing
 from sparkmirror.model import NO_OFFSET, Alias, FlowName, TopicPartition
@@ -136,6 +136,13 @@ def test_a_flow_back_that_is_still_held_is_told_with_the_command_that_ends_that(
     (said,) = back_held(back, hold, "mm2.properties")
     assert said.startswith("a->b is still stopped by failover to b (failover-1): nothing that a takes is copied to b")
     assert "sparkmirror release mm2.properties --flow 'a->b'" in said
+
+
+def test_a_flow_back_of_which_nobody_can_tell_whether_it_is_held_is_told_with_the_command_too():
+    (said,) = back_unknown(FlowName(source=Alias("a"), target=Alias("b")), "mm2.properties")
+    assert said.startswith("whether an earlier operation still stops a->b is not known, since its record lies on b.")
+    assert "nothing that a takes is copied to b, and groups are not followed on a" in said
+    assert "when b is there again, sparkmirror release mm2.properties --flow 'a->b' ends that" in said
 
 
 def test_a_group_without_a_translation_keeps_what_it_has_on_the_target_and_that_is_told():

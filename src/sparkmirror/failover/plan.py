@@ -257,6 +257,15 @@ def back_held(back: FlowName, held: HoldOrder | None, file: str) -> tuple[str, .
     return (f"{back} is still stopped by {held.reason}: {then}; {risk}. When groups are moved, {release} ends that",)
 
 
+def back_unknown(back: FlowName, file: str) -> tuple[str, ...]:
+    """The same where nobody can tell, since the record of the flow back lies on a cluster that is gone."""
+    said = f"whether an earlier operation still stops {back} is not known, since its record lies on {back.target}"
+    then = f"nothing that {back.source} takes is copied to {back.target}, and groups are not followed on {back.source}"
+    release = f"sparkmirror release {quote(file)} --flow '{back}'"
+    ends = f"when {back.target} is there again, {release} ends that, or says that {back} is not held"
+    return (f"{said}. If it is, {then}: {ends}",)
+
+
 def unseen_losses(flow: FlowName, seen: GroupsSeen | None) -> tuple[str, ...]:
     """What is told where this user may not see the topic that holds the offsets of groups."""
     if seen is None or not seen.origin.cluster_id or seen.origin.offsets_id or seen.log:

@@ -261,6 +261,7 @@ class Desk:
                 *narrowed.before(flow, state),
                 *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
                 *_back_held(flow.name, state, back, self._file),
+                *self._back_unknown(answers=source.answers),
                 *plan.unseen_losses(flow.name, state.groups_seen),
                 *_mirrors_shut_out(flow, source, options, self._file),
                 *(() if source.answers else old_groups.said_of(flow, state, now_ms())),
@@ -656,11 +657,21 @@ class Desk:
         )
 
     def _notes(self, operation: Operation) -> tuple[str, ...]:
-        """What is told of the flow back when the operation has ended, if it was held when that was begun."""
+        """What is told of the flow back when the operation has ended, if it was held when that was begun, or may be."""
         before = of_row(operation.facts.get(BACK, ()))
-        if Step[operation.step] is not Step.DONE or before is None or not before.held_by:
+        if Step[operation.step] is not Step.DONE:
+            return ()
+        if before is None:
+            return self._back_unknown(answers=bool(operation.facts.get("answers")))
+        if not before.held_by:
             return ()
         return _back_held(self._sides.flow.name, self._store.state, self._record_of_back(), self._file)
+
+    def _back_unknown(self, *, answers: bool) -> tuple[str, ...]:
+        """What is told of a flow back whose record cannot be read, since the source does not answer."""
+        if answers or self._flow_back is None:
+            return ()
+        return plan.back_unknown(self._sides.flow.name.back, self._file)
 
     def _steps(
         self,
