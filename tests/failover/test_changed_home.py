@@ -622,8 +622,10 @@ def test_a_failback_whose_cluster_is_gone_again_can_be_taken_back_or_gives_way_t
             assert stands.returncode != 0
             assert f"cluster {name} at" in stands.stderr
             over = sparkmirror("failover", home.file, "--from", name, "--to", "b", "--yes", "--report", str(tmp_path))
-            assert over.returncode == 0, over.stdout + over.stderr
+            assert over.returncode == 1, over.stdout + over.stderr
             assert f"is given up, since {name} does not answer" in over.stdout
+            assert over.stdout.count("trouble: ") == 1
+            assert f"1 groups were brought back to {name} by failback-" in " ".join(over.stdout.split())
             assert committed(cluster_b, group, home.copy) == {0: 6}, "consumers have committed that"
             assert next_records(cluster_b, group, home.copy, read(cluster_b, home.copy))[0] == b"old-6"
             mirror.stop(seconds=60)

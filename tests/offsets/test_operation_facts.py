@@ -84,6 +84,7 @@ SOUND: dict[str, Any] = {
     "tried": [["g", *PLACE, -1, 8, 9, 0]],
     "unasked": ["g"],
     "unbrought": [PLACE, [*PLACE, "no-original"]],
+    "unfollowed": ["failover to b (failover-1)", WHEN, WHEN],
     "unsettled": [[*PLACE, "no leader"]],
     "unsettled_forth": [PLACE],
     "unsure": [["g", *PLACE]],

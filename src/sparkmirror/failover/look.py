@@ -44,6 +44,7 @@ from sparkmirror.failover.states import (
     Kind,
 )
 from sparkmirror.failover.tried import places_in, unsure_in
+from sparkmirror.failover.unfollowed import Since, not_asked_since, since_in
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.codes import TOPIC_AUTHORIZATION_FAILED, name_of
@@ -581,6 +582,7 @@ def sight(
     *,
     kind: Kind | None = None,
     returned: Mapping[str, str] | None = None,
+    since: Since = (),
     unbrought: Collection[TopicPartition] = (),
 ) -> Sight:
     """What is on record of the source's groups, and how they stand on the target.
@@ -593,6 +595,7 @@ def sight(
         kind: of an operation that is planned.
         returned: groups that operations of the flow back have brought to the source since the flow is held, by what is
             known when it is planned.
+        since: since when the flow has not followed groups, by what is known when it is planned.
         unbrought: copies of which it is known when it is planned that nothing brings what others wrote to them.
 
     Raises:
@@ -621,6 +624,7 @@ def sight(
     committed = state.committed.values()
     upstream = before_what_was_lost(upstream_on_record(state.groups, offsets), operation)
     own = _in_own_logs(target, upstream, known, absent, min(timeout_ms, OLDEST_MS))
+    returned = returned_in(operation) if operation is not None else dict(returned or {})
     return Sight(
         offsets=offsets,
         seen_ms=seen_ms,
@@ -639,7 +643,8 @@ def sight(
         commits=merged(commits_of(committed), landed(tried_of(committed), standing.offsets)),
         left=left_of(state.left, back or {}),
         moved=moved_while_held(state, operation, back),
-        returned=returned_in(operation) if operation is not None else dict(returned or {}),
+        returned=returned,
+        unfollowed=not_asked_since(since_in(operation) or since, state.groups_seen, offsets.keys() - returned.keys()),
         recreated=changed.recreated,
         copy_recreated=recreated_copies(flow, target, _of_topics(state, renamed), timeout_ms),
         parted={place: one.offset for place, one in changed.parted.items()},

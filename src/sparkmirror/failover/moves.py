@@ -96,6 +96,7 @@ class Sight:
         moved: groups that the operation has moved already, or earlier ones since the flow is held.
         returned: groups that operations of the flow back have brought to the source since the flow is held, and which
             operation that was: what they have done there is not on record.
+        unfollowed: groups of which nobody knows what they have done on the source since the flow was held.
         recreated: source topics that were deleted and created again since they were copied.
         copy_recreated: source partitions of which the copy was: nothing of what was copied lies there.
         parted: where logs of the source part from what was copied of them.
@@ -129,6 +130,7 @@ class Sight:
     outdated: frozenset[tuple[str, str]] = frozenset()
     moved: frozenset[str] = frozenset()
     returned: Mapping[str, str] = field(default_factory=dict)
+    unfollowed: frozenset[str] = frozenset()
     recreated: frozenset[str] = frozenset()
     copy_recreated: frozenset[TopicPartition] = frozenset()
     parted: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -665,6 +667,10 @@ BROUGHT_BACK = (
     "but it was brought back to where it left since the flow is held, and what it did there is not on record: what it "
     "has read since is read again, what it has set back is skipped"
 )
+NOT_FOLLOWED = (
+    "but what it did where it leaves since the flow was held is not on record: if it was there, what it has read since "
+    "is read again, what it has set back is skipped"
+)
 ON_WHAT_IS_LEFT = "by what the flow's internal topic has not lost: what is on record of the group may be old"
 USED = "committed there since the group was moved: left there"
 MOVED_AGAIN = "once more: it had what it had before it was moved, or nothing"
@@ -741,6 +747,7 @@ def _as_it_is_known(sight: Sight, group: str, place: MovedPlace) -> MovedPlace:
     known = with_lost(with_again(_with_others(sight, place), group, sight.earlier), group, sight.lost)
     known = _inexact(known, SEEN_LAST) if group in sight.unasked else known
     known = _inexact(known, BROUGHT_BACK) if group in sight.returned else known
+    known = _inexact(known, NOT_FOLLOWED) if group in sight.unfollowed else known
     return _inexact(known, ON_WHAT_IS_LEFT) if sight.lost_start else known
 
 

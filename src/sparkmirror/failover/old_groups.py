@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.chosen_groups import chooser, on_record
 from sparkmirror.events import wall_time
 from sparkmirror.failover.plan import some
+from sparkmirror.failover.unfollowed import Since
+from sparkmirror.model import FlowName
 from sparkmirror.offsets.group_records import GroupsSeen
 from sparkmirror.offsets.recovery import UNKNOWN_MS
 from sparkmirror.offsets.state import JournalState
@@ -63,6 +65,26 @@ def said_of_returned(found: Mapping[str, str], source: str, target: str) -> tupl
         f"skipped, and what {source} took since the hold is not on {target}: {some(names)}"
         for by, names in by_cause.items()
     )
+
+
+def said_of_unfollowed(found: Since, groups: Collection[str], flow: FlowName) -> tuple[str, ...]:
+    """What is told where nobody knows what groups did on the source since the flow was held.
+
+    Args:
+        found: what has held the flow, and since when.
+        groups: these groups.
+        flow: the flow.
+    """
+    if not groups:
+        return ()
+    reason, held_ms, _ = found
+    source, target = flow.source, flow.target
+    what = f"what {len(groups)} groups have done on {source} since is not on record"
+    where = f"those that were there, since an operation of {flow.back} has brought them back or they had never left"
+    then = f"read again what they have read there, and skip what they have set back; what {source} took is not on"
+    names = some(sorted(groups))
+    since = f"{flow} was stopped at {wall_time(held_ms)} by {reason}"
+    return (f"{since}, and {what}: {where}, {then} {target}, and groups that are new there are not known: {names}",)
 
 
 def seen_long_ago(flow: FlowConfig, state: JournalState) -> dict[str, int]:

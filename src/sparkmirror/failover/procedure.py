@@ -77,6 +77,7 @@ from sparkmirror.failover.states import (
     holders,
 )
 from sparkmirror.failover.tried import Tried, settled, tried_in, unsure_in, unsure_rows, with_tried
+from sparkmirror.failover.unfollowed import not_asked_since, since_in
 from sparkmirror.flow import lost_start
 from sparkmirror.flow.completion import Left, outstanding
 from sparkmirror.flow.homecoming import Obstacles
@@ -825,12 +826,18 @@ class Procedure:
         state = self._store.state  # where no group was ever seen there may be none
         old = old_groups.said_of(self._sides.flow, state, operation.began_ms) if state.groups else ()
         old += old_groups.said_of_returned(returned_in(operation), operation.source, operation.target)
+        old += self._said_of_unfollowed(decided)
         told = (
             *moves.kept(decided, operation.target),
             *moves.further_on_return(decided, operation.facts.get(CAME_BACK, ()), operation.target),
             *moves.seen_before_a_loss(decided),
         )
         self.look_after(decided, (*seen, *self._copies_recreated(), *told, *torn, *again, *passed, *late, *old))
+
+    def _said_of_unfollowed(self, decided: Sequence[moves.GroupMove]) -> tuple[str, ...]:
+        since, known = since_in(self._operator.operation), returned_in(self._operator.operation)
+        names = not_asked_since(since, self._store.state.groups_seen, {move.group for move in decided} - known.keys())
+        return old_groups.said_of_unfollowed(since, names, self._sides.flow.name)
 
     def _again_where_something_is_gone(self) -> tuple[tuple[str, ...], tuple[moves.GroupMove, ...]]:
         """Moves groups once more that have what they had before they were moved, or nothing, or stand at no record.

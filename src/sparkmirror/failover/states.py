@@ -145,6 +145,11 @@ RETURNED = "returned"
 """The same, as an operation has found it when it was begun: of these groups what is on record is old."""
 
 
+UNFOLLOWED = "unfollowed"
+"""The fact that has since when the flow has not followed groups on its source, as ``unfollowed.Since``: as an operation
+has found it when it was begun, or as the release of the flow has left it."""
+
+
 APART = "apart"
 """The fact that has the groups that an operation has found on the target too and not taken there, since they have
 members there or are used by others, or have no translation: two groups of one name, for a failback too."""

@@ -40,6 +40,7 @@ from sparkmirror.failover import (
     plan,
     shut_out,
     unbrought,
+    unfollowed,
 )
 from sparkmirror.failover.changes import changes
 from sparkmirror.failover.comparison import Comparison
@@ -64,6 +65,7 @@ from sparkmirror.failover.states import (
     MOVED_BEFORE,
     NOT_HOME,
     RETURNED,
+    UNFOLLOWED,
     UNTOLD,
     Kind,
     Step,
@@ -223,9 +225,10 @@ class Desk:
         planned = source.answers and kind is Kind.SWITCHOVER
         others, young = self._left_there() if planned else (self._left_by_a_failover(source), ())
         known = {} if source.answers else brought_back.returned(brought_back.rows_of(self._store.state))
-        if (moved := _moved_back(self._store.state, back)) or others:
-            seen = look.sight(self._sides, maps, back=moved, kind=kind, returned=known, unbrought=others)
-            decided = moves.decide(seen)
+        since, names = [] if source.answers else unfollowed.since(self._store.state), frozenset[str]()
+        if (moved := _moved_back(self._store.state, back)) or others or since:
+            seen = look.sight(self._sides, maps, back=moved, kind=kind, returned=known, since=since, unbrought=others)
+            decided, names = moves.decide(seen), seen.unfollowed
         # What was copied up to the ends that were asked for is not missing; a failover depends on no driver.
         state_of_flow = observed(self._store, HEARTBEAT_SECONDS if kind is Kind.FAILOVER else SILENT_SECONDS)
         state = self._store.state
@@ -266,6 +269,7 @@ class Desk:
                 *_mirrors_shut_out(flow, source, options, self._file),
                 *(() if source.answers else old_groups.said_of(flow, state, now_ms())),
                 *old_groups.said_of_returned(known, str(flow.source.alias), str(flow.target.alias)),
+                *old_groups.said_of_unfollowed(since, names, flow.name),
                 *((said_of_given_up(unfinished, flow.name),) if unfinished is not None and given_up else ()),
             ),
             paused=look.paused(flow, state),
@@ -299,6 +303,7 @@ class Desk:
                 if kind is Kind.FAILOVER and not answers:
                     facts[NOT_HOME] = list(unbrought.told_last(self._sides.flow, self._store.state))
                 facts[RETURNED] = brought_back.rows_of(self._store.state)
+                facts[UNFOLLOWED] = unfollowed.since(self._store.state)
                 facts[BACK] = row_of(self._planned_back if back is None else standing(back))
                 moved_back = _moved_back(self._store.state, back if answers else None)
                 moved = sorted(look.moved_while_held(self._store.state, back=moved_back))
@@ -569,6 +574,8 @@ class Desk:
                 _check_own(strange, flow)
                 return
             left, gone, lost = self._left_behind(state)
+            if newest is not None:  # before the hold goes: nobody has asked the groups yet
+                operator.note(**{UNFOLLOWED: unfollowed.since(state)})
             self._store.write(list(left.values()), tombstones=[HOLD_KEY, *gone])
             if names := sorted({one.group for one in left.values()}):
                 tell(

@@ -190,6 +190,7 @@ FACTS: Mapping[str, Reader] = {
     "tried": _all(_row(text, *_PLACE, signed, signed, signed, count)),
     "unasked": texts,
     "unbrought": _all(_unbrought),
+    "unfollowed": _or_nothing(_row(text, moment, moment)),
     "unsettled": _all(_row(*_PLACE, text)),
     "unsettled_forth": _PLACES,
     "unsure": _all(_row(text, *_PLACE)),
