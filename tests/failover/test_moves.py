@@ -565,11 +565,23 @@ def test_a_group_leaves_behind_what_it_had_committed_where_it_is_moved_and_nowhe
     (move,) = decide(sight(17))
     assert move.left == {HERE: 17}
     (move,) = decide(sight(17, there=109))
-    assert (bool(move.further), move.left) == (True, {})
+    assert (bool(move.further), move.left, move.left_on_record) == (True, {}, {HERE: NO_OFFSET})
     (move,) = decide(replace(sight(17), maps={}))
-    assert move.left == {}
+    assert move.left == move.left_on_record == {}
     (move,) = decide(sight(17, there=103, state="Stable"))
     assert move.left == {}
+
+
+def test_a_group_that_stands_further_counts_as_moved_unless_it_is_left_alone_as_another_one():
+    """Each of its places that is further is on record without an offset; a failback leaves another group alone."""
+    seen, other = sight(17, there=109), TopicPartition("other", 0)
+    offsets = {"g": {HERE: Committed(17), other: Committed(4)}}
+    there = replace(seen.there, offsets={"g": {THERE: Committed(109), TopicPartition("a.other", 0): Committed(3)}})
+    apart = replace(seen, offsets=offsets, renamed={**seen.renamed, "other": "a.other"}, there=there)
+    (move,) = decide(apart)
+    assert (bool(move.kept), bool(move.further), move.left, move.left_on_record) == (True, True, {}, {})
+    (move,) = decide(replace(apart, maps={**apart.maps, other: mapped((0, 0, 10), position=10)}))
+    assert move.left_on_record == {HERE: NO_OFFSET, other: 4}
 
 
 def test_an_offset_that_was_committed_in_an_older_topic_of_the_name_leads_nowhere():

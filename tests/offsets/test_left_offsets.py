@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_records import FlowCommit, GroupLeft
 from sparkmirror.offsets.left_offsets import (
     NOTHING_LOST,
@@ -83,6 +83,17 @@ def test_an_operation_adds_what_it_moves_to_what_is_on_record():
     assert with_left(left(p0=5), {"g": {ZERO: 6}}, 2_000) == tuple(left(2_000, p0=6).values())
     assert with_left(left(p0=5), {"g": {ZERO: 5}}, 2_000) == tuple(left(2_000, p0=5).values())
     assert with_left(left(p0=5), {}, 2_000) == ()
+
+
+def test_when_a_group_was_moved_is_on_record_also_where_it_has_left_nothing_behind():
+    """With the fault the release of the flow the other way took it for one that lives where it had been before."""
+    for known, kept in (({}, left(2_000)), (left(p1=3), left(2_000, p1=3)), (left(p0=5), left(2_000))):
+        written = with_left(known, {"g": {ZERO: NO_OFFSET}}, 2_000)
+        assert written == tuple(kept.values())
+        assert moved_at(written) == {"g": 2_000}
+        assert came_back(left(1_999, p0=5), moved_at(written)) == tuple(left())
+    both = with_left({}, {"g": {ZERO: NO_OFFSET, ONE: 9}}, 2_000)
+    assert both == tuple(left(2_000, p1=9).values())
 
 
 @pytest.mark.parametrize(

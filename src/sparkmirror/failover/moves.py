@@ -269,6 +269,15 @@ class GroupMove:
         }
 
     @property
+    def left_on_record(self) -> dict[TopicPartition, int]:
+        """The same, with `NO_OFFSET` where it stands further on the target: that it was moved there is on record.
+
+        Not of one that is left alone as another group of its name.
+        """
+        stays = () if self.kept and not self.left else self.further
+        return {place.partition: NO_OFFSET for place in stays} | self.left
+
+    @property
     def void(self) -> list[tuple[str, TopicPartition]]:
         """Where a commit of the flow's that is on record is not what the target has: others have committed since."""
         return [(self.group, place.target) for place in self.further if place.target is not None]

@@ -788,7 +788,7 @@ class Procedure:
         written, gone = group_commits.records(self._store.state.committed, taken)
         operation = self._operator.operation
         assert operation is not None  # it was begun
-        left = with_left(self._store.state.left, {move.group: move.left for move in moved}, operation.order)
+        left = with_left(self._store.state.left, {move.group: move.left_on_record for move in moved}, operation.order)
         self._store.write(written, tombstones=gone)
         moved_so_far = {*(move.group for move in moved), *look.moved_by(operation)}
         open_ones = {name for name, why in failed.items() if not _is_in_use(why) or getattr(why, "tried", False)}

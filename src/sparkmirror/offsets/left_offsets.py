@@ -25,7 +25,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import NewType
 
-from sparkmirror.model import TopicPartition
+from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.offsets.group_commits import Commits
 from sparkmirror.offsets.group_records import GroupLeft
 
@@ -115,7 +115,8 @@ def with_left(
 
     Args:
         known: what is on record, by key.
-        new: what groups have left behind now, by group and partition of the source.
+        new: what groups have left behind now, by group and partition of the source; `NO_OFFSET` for nothing, where the
+            record is to say when the group was moved all the same.
         now_ms: when they were moved.
     """
     changed: dict[str, GroupLeft] = {}
@@ -123,7 +124,8 @@ def with_left(
         for place, offset in own.items():
             one = GroupLeft(group=group, topic=place.topic, offsets={}, time_ms=now_ms)
             before = changed.get(one.key) or known.get(one.key) or one
-            changed[one.key] = replace(one, offsets={**before.offsets, place.partition: offset})
+            offsets = {**before.offsets, place.partition: offset}
+            changed[one.key] = replace(one, offsets={at: each for at, each in offsets.items() if each != NO_OFFSET})
     return tuple(changed.values())
 
 
