@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,6 +25,41 @@ def test_a_jvm_that_does_not_end_is_killed(monkeypatch):
     assert process.returncode == -signal.SIGKILL
     assert SparkContext._gateway is None
     launch.end(0.2)
+
+
+def masks(pid: int) -> dict[str, int]:
+    """The signals that a process ignores, blocks and catches, as bits."""
+    lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return {name: int(lines[name], 16) for name in ("SigIgn", "SigBlk", "SigCgt")}
+
+
+STOPPING = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1
+
+DAEMON = """
+import signal, sys
+from sparkmirror.spark.daemon import hold_back_signals
+hold_back_signals()
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_daemon_gets_no_signals_where_its_jvm_ignores_them(ignored: bool):
+    options = launch._Options(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    if ignored:
+        options["preexec_fn"] = None  # as PySpark sets it
+    with subprocess.Popen([sys.executable, "-c", DAEMON], **options) as daemon:
+        assert daemon.stdout is not None
+        daemon.stdout.readline()
+        assert masks(daemon.pid)["SigBlk"] & STOPPING == (STOPPING if ignored else 0)
+        if ignored:
+            daemon.send_signal(signal.SIGTERM)
+            daemon.send_signal(signal.SIGINT)
+        assert daemon.stdin is not None
+        daemon.stdin.close()
+    assert daemon.returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,10 @@ Spark ends a worker that was idle for a minute, so nearly every shift begins in 
 has imported the copy and loaded its kernels, it begins in milliseconds instead of a second of CPU time, and shares most
 of its memory with the others.
 
+Where its JVM ignores the signals that end a run (``launch``), this process and its workers never get them: PySpark
+makes them die of SIGTERM, and a lane that dies cannot hand over. They end when the JVM closes the pipe to them, or
+kills them. An executor's JVM ignores none, and is ended by them with its lanes.
+
 Invariant: nothing here starts a thread or opens a connection before the fork. pyarrow does start one when it is
 imported, so it is left to the worker.
 
@@ -14,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 LOCATORS = (
     "sparkmirror.spark.kernel_cache.Shipped",
@@ -40,6 +45,12 @@ def load() -> None:
     gc.freeze()
 
 
+def hold_back_signals() -> None:
+    """Blocks the signals that this process was started to ignore: PySpark sets handlers, and leaves masks alone."""
+    ignored = {each for each in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(each) is signal.SIG_IGN}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ignored)
+
+
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
@@ -47,5 +58,6 @@ if __name__ == "__main__":
 
     if not os.environ.get("SPARKMIRROR_DEBUG"):
         core_dumps.forbid()
+    hold_back_signals()
     load()
     manager()

@@ -19,7 +19,6 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -35,7 +34,7 @@ from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.printable import OneLine
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
-from sparkmirror.spark.session import check_executors
+from sparkmirror.spark.session import check_executors, unless_ended
 
 EXECUTORS_SECONDS = 20.0
 """How long an executor that has registered may take to tell where it listens."""
@@ -96,14 +95,13 @@ def cancel_shift(session: SparkSession, run: str, flow: str, shift: str, reason:
         shift: its name.
         reason: for the error that `run_shift` then raises.
     """
-    context: Any = session.sparkContext._jsc
-    if context is not None:
-        context.sc().cancelJobGroupAndFutureJobs(shift_group(run, flow, shift), reason)
+    with unless_ended(session):
+        session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(shift_group(run, flow, shift), reason)
 
 
 def cancel_flow(session: SparkSession, run: str, flow: str) -> None:
-    """Cancels whatever shifts of a flow still run; none do in a session that was stopped."""
-    if session.sparkContext._jsc is not None:
+    """Cancels whatever shifts of a flow still run; none do in a session that has ended."""
+    with unless_ended(session):
         session.sparkContext.cancelJobsWithTag(flow_tag(run, flow))
 
 

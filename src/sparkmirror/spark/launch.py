@@ -3,15 +3,21 @@
 Whatever a library prints by itself, past the log, breaks the format that an operator chose: JSON lines are read by
 machines. So the JVM's standard output and error are a pipe, which a thread reads for as long as the JVM lives.
 
+Signals that end a run are for the driver alone, which drains the lanes. Others get them too: systemd signals all
+processes of a service, a terminal all of its foreground group. So the JVM ignores them, and with it what it starts
+(``daemon``); it ends when the driver says so, or when the pipe from the driver is closed, whatever the driver died of.
+
 Invariants: nothing but `NOISE` is left out; why a JVM did not start is in the error, with what it printed last.
 
-Reference: ``pyspark.java_gateway.launch_gateway``.
+Reference: ``pyspark.java_gateway.launch_gateway``; HotSpot leaves signals alone that it finds ignored
+(``JVM_RegisterSignal``).
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -37,6 +43,9 @@ PAGE_ADDRESS = "SPARK_LOCAL_IP"
 LINES_KEPT = 20
 END_SECONDS = 3.0
 
+FOR_THE_DRIVER = frozenset({signal.SIGTERM, signal.SIGINT})
+"""Signals by which a run is asked to stop."""
+
 
 def start(settings: Mapping[str, str], folder: Path) -> None:
     """Starts the JVM of this process's session, unless there is one.
@@ -58,7 +67,7 @@ def start(settings: Mapping[str, str], folder: Path) -> None:
     try:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         with _files_in(folder, settings.get("spark.driver.bindAddress", "")):
-            gateway = launch_gateway(conf, {"stdout": write, "stderr": subprocess.STDOUT})
+            gateway = launch_gateway(conf, _Options(stdout=write, stderr=subprocess.STDOUT))
     except Exception as failure:
         os.close(write)
         reader.join(END_SECONDS)
@@ -66,6 +75,18 @@ def start(settings: Mapping[str, str], folder: Path) -> None:
         raise SparkmirrorError(f"its Java process ended before it answered: {printed}") from failure
     os.close(write)
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+class _Options(dict[str, Any]):
+    """How the JVM is started; PySpark sets what the new process does first, and would have it ignore SIGINT alone."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _ignore_signals if name == "preexec_fn" else value)
+
+
+def _ignore_signals() -> None:
+    for number in FOR_THE_DRIVER:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def end(seconds: float = END_SECONDS) -> None:

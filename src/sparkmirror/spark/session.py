@@ -13,7 +13,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -179,10 +180,20 @@ def slots_of(session: SparkSession) -> int:
 
     A session that has ended has none.
     """
-    if has_ended(session):
-        return 0
-    context: Any = session.sparkContext._jsc.sc()
-    return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+    with unless_ended(session):
+        context: Any = session.sparkContext._jsc.sc()
+        return int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+    return 0
+
+
+@contextmanager
+def unless_ended(session: SparkSession) -> Iterator[None]:
+    """Does nothing in a session that has ended, also while it is asked: its JVM may die at any moment."""
+    try:
+        yield
+    except (Py4JError, OSError, AttributeError):
+        if not has_ended(session):
+            raise
 
 
 def has_ended(session: SparkSession) -> bool:
