@@ -309,6 +309,24 @@ def wrong_header(entry: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize(
+    "headers",
+    [
+        [(None, b"\x04\x02a\x021")],  # one less than it says
+        [(None, b"\x02\x02a\x021\0")],  # something behind them
+        [(None, b"")],
+        [(None, None)],
+        [(None, b"\0"), (b"a", b"1")],  # not alone
+        [(b"a", b"1"), (None, b"\0")],
+    ],
+)
+def test_packed_headers_that_are_none_are_refused(headers: list[tuple[bytes | None, bytes | None]]) -> None:
+    kind = column_schema(packed=True).field("headers").type
+    own = pa.array([[{"key": key, "value": value} for key, value in headers]] * 3, kind)
+    with pytest.raises(ValueError, match="no sound Arrow data"):
+        encode(columns(headers=own))
+
+
+@pytest.mark.parametrize(
     ("table", "message"),
     [
         (columns(partition=pa.array([1, 2, 3])), "unknown columns: partition"),

@@ -65,6 +65,15 @@ def test_any_record_of_any_batch_is_there_as_a_reader_sees_it(parts: list[Writte
         assert {name: (value or b"").decode() for name, value in added} == told
 
 
+def test_a_record_of_many_headers_keeps_them_all_and_takes_no_memory_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparkmirror.copy.dead_letters._MANY_HEADERS", 100)
+    rec = Rec(0, 5, b"k", b"v", tuple((f"h{number}", None if number % 2 else b"1") for number in range(101)))
+    for context, more in ((False, 0), (True, len(TOLD) + 1)):
+        ((there,),) = (letter.records for letter in opened(written(Written(records=(rec,))), 0, context=context))
+        assert there.headers[:101] == rec.headers
+        assert len(there.headers) == 101 + more
+
+
 def test_without_context_a_record_has_its_own_headers_only() -> None:
     rec = Rec(0, 5, b"k", b"v", (("h", b"1"), ("h", None)))
     ((there,),) = (letter.records for letter in opened(written(Written(records=(rec,))), 0, context=False))

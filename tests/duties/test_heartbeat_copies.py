@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
-from sparkmirror.batches import columns
-from sparkmirror.duties.heartbeat_copies import are_heartbeats, hold_heartbeats
+from sparkmirror import batches
+from sparkmirror.duties.heartbeat_copies import LARGEST, are_heartbeats, hold_heartbeats
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.reading import Read
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.mm2.heartbeats import Heartbeat
 from sparkmirror.model import TopicPartition
+from tests.batches.building import Rec, Written
 
 BEAT = Heartbeat(source="A", target="B", timestamp_ms=1_700_000_000_000)
 PLACES = [TopicPartition("A.heartbeats", number) for number in (0, 1)]
@@ -26,9 +26,11 @@ def test_a_heartbeat_is_a_record_that_has_nothing_beside_one():
         (None, BEAT.value),
     ]
     rows += [(BEAT.key, None), (b"17", b"only on B"), (b"", b""), (b"\xff" * 8, BEAT.value)]
-    keys, values = zip(*rows, strict=True)
-    table = pa.table({columns.KEY: pa.array(keys, pa.binary()), columns.VALUE: pa.array(values, pa.binary())})
-    assert are_heartbeats(table) == [True, *[False] * 7]
+    large = bytes(LARGEST + 1)
+    rows += [(large, BEAT.value), (BEAT.key, large)]
+    records = tuple(Rec(number, 1, key, value) for number, (key, value) in enumerate(rows))
+    table = batches.decode(batches.index(Written(records=records).encode()))
+    assert are_heartbeats(table) == [True, *[False] * 9]
 
 
 @pytest.mark.parametrize(

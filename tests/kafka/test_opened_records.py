@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 import tracemalloc
 import uuid
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import crc32c
 import numpy as np
+import pyarrow as pa
 import pytest
+from kafka.record.util import encode_varint
 
 from sparkmirror import batches
 from sparkmirror.batches import Codec
 from sparkmirror.config import Isolation
-from sparkmirror.duties import copied_records
+from sparkmirror.duties import copied_records, heartbeat_copies
 from sparkmirror.errors import BatchError
 from sparkmirror.failover import divergence, readings
 from sparkmirror.flow import comparing
 from sparkmirror.kafka import opened_records, reading, spots, stored_offsets
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import Leader
-from sparkmirror.kafka.opened_records import LIGHT_BYTES, Extent, OpenedRecords, extent, in_turn, rows
+from sparkmirror.kafka.opened_records import LIGHT_BYTES, Extent, OpenedRecords, Row, extent, in_turn, rows
 from sparkmirror.kafka.reading import Read, Span, read_records, read_up_to
 from sparkmirror.kafka.spots import Spot, read_spots
+from sparkmirror.kafka.stored_records import open_records
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.model import TopicPartition
 from tests import raw_batches
@@ -257,7 +262,7 @@ def test_rows_have_what_the_table_has_and_many_headers_are_a_digest():
         (2, b"k2", b"w", [(b"z", b"9")]),
         (3, b"k3", b"x", []),
     ]
-    few = [row.headers for row in rows(table, many_headers=2)]
+    few = [row.headers for row in packed_rows(answer)]
     assert few[0] == few[1] != few[2]
     assert few[3] == ()
     for other in (
@@ -265,8 +270,66 @@ def test_rows_have_what_the_table_has_and_many_headers_are_a_digest():
         (("a", b"1"), ("a", b""), ("b", None)),
         (("a1", b""), *headers[1:]),
     ):
-        changed = batches.decode(batches.index(batch(0, b"v", headers=other)))
-        assert next(rows(changed, many_headers=2)).headers != few[0]
+        assert packed_rows(batch(0, b"v", headers=other))[0].headers != few[0]
+
+
+def packed_rows(answer: bytes) -> list[Row]:
+    """The records of an answer, more than two headers of one packed."""
+    chunks = list(batches.decode_by_chunk(batches.index(answer), most_headers=2))
+    return [row for chunk in chunks for row in rows(pa.Table.from_batches([chunk]))]
+
+
+MANY, FEWER = 24_000_000, 15_000_000
+"""Headers that take two bytes each in the record, and eight in Arrow's arrays."""
+
+
+def many_headers(offset: int, count: int = MANY) -> bytes:
+    """A batch with one record that is nothing but headers without a name and a value."""
+    counted = bytearray()
+    encode_varint(count, counted.append)
+    fields = b"\0\0\0" + b"\x01\x01" + bytes(counted) + b"\0\x01" * count
+    size = bytearray()
+    encode_varint(len(fields), size.append)
+    payload: bytes = pa.Codec("zstd").compress(bytes(size) + fields, asbytes=True)
+    body = struct.pack(">hiqqqhii", 4, 0, 1, 1, -1, -1, -1, 1) + payload
+    return struct.pack(">qiibI", offset, 9 + len(body), 3, 2, int(crc32c.crc32c(body))) + body
+
+
+@pytest.mark.parametrize("take", [here, copied_records._records, extent, heartbeat_copies.are_heartbeats])
+def test_a_record_of_millions_of_headers_takes_as_much_memory_as_one_of_as_many_bytes(take: Callable[[Any], list[Any]]):
+    bombs, found = many_headers(0) + many_headers(1) + batch(2, b"v"), list[int]()
+
+    def work() -> None:
+        one = spans(3)
+        list(one.read(part(bombs), wanted(take)))
+        found.append(len(one.found))
+
+    assert len(bombs) < 10_000
+    assert most_of(work) < 5 * MANY
+    assert found == [3, 3]
+
+
+def test_the_internal_topics_records_may_have_any_number_of_headers():
+    answer, found = many_headers(0, FEWER) + batch(1, b"v"), list[int]()
+
+    def work() -> None:
+        found.extend(one.offset for one in open_records(answer, 0).records)
+
+    assert most_of(work) < 5 * FEWER
+    assert set(found) == {1}, "the other one has no key"
+
+
+def test_packed_headers_are_in_a_file_and_in_a_topic_as_they_are():
+    headers = (("a", b"1"), ("b", None), ("", b"\xff"))
+    answer = batch(0, b"v", headers=headers)
+    (row,) = packed_rows(answer)
+    (line,) = "".join(divergence._as_json(row)).splitlines()
+    raw = b"\x06\x02a\x021\x02b\x01\0\x02\xff"
+    assert json.loads(line)["packed_headers"] == base64.b64encode(raw).decode()
+    (chunk,) = batches.decode_by_chunk(batches.index(answer), most_headers=2)
+    (made,) = batches.encode(chunk)
+    (found,) = batches.decode(batches.index(made.batch)).to_pylist()
+    assert found["headers"] == [{"key": name.encode(), "value": value} for name, value in headers]
 
 
 def test_lines_of_a_file_hold_the_record():

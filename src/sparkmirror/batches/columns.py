@@ -7,6 +7,10 @@
     value           binary, null for a tombstone
     headers         list<struct<key: binary, value: binary or null>>, in order, with repeated keys; empty for none
 
+Two bytes of a batch may be a header, and an array of headers takes four times as much. Whoever reads what strangers
+wrote has the headers of a record that has too many *packed*: one header without a key, whose value is all of them as
+they lie in the record (the schema then has keys that may be null, and says so).
+
 Invariants: nothing that a log can hold is lost or refused.
     - Timestamps are plain numbers and not Arrow's timestamps: -1 is no moment, and Kafka allows every int64, of which
       most are out of range for what reads Arrow (microseconds in Spark, nanoseconds in pandas). Where they are known to
@@ -50,12 +54,25 @@ class TimestampType(IntEnum):
     """The broker, when it appended the batch."""
 
 
+_PACKED: Final = {b"null": b"the value is all headers of the record, packed"}
+
+
+def may_be_packed(header: pa.DataType) -> bool:
+    """Whether headers of this type may stand for all headers of a record."""
+    return header.num_fields > 0 and bool(header.field(0).metadata == _PACKED)
+
+
 @cache
-def column_schema() -> pa.Schema:
-    """The columns that ``decode`` gives."""
+def column_schema(*, packed: bool = False) -> pa.Schema:
+    """The columns that ``decode`` gives.
+
+    Args:
+        packed: whether a header may stand for all of its record.
+    """
     import pyarrow as pa
 
-    header = pa.struct([pa.field(KEY, pa.binary(), nullable=False), pa.field(VALUE, pa.binary())])
+    key = pa.field(KEY, pa.binary(), nullable=packed, metadata=_PACKED if packed else None)
+    header = pa.struct([key, pa.field(VALUE, pa.binary())])
     return pa.schema(
         [
             pa.field(OFFSET, pa.int64(), nullable=False),

@@ -79,6 +79,7 @@ def decode_by_chunk(
     until: int | None = None,
     decompression_limit: int = DEFAULT_LIMIT,
     chunk_bytes: int = CHUNK_BYTES,
+    most_headers: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Does as `decode`, but gives each chunk when it is asked for: what is not asked for is not opened.
 
@@ -88,6 +89,7 @@ def decode_by_chunk(
         until: see ``indexed``.
         decompression_limit: see ``indexed``.
         chunk_bytes: see ``indexed``.
+        most_headers: of a record with more headers they are packed, see ``columns``; None: none are.
 
     Raises:
         BatchError: a batch of the next chunk is damaged; the chunks before it are sound.
@@ -101,6 +103,7 @@ def decode_by_chunk(
         high=_END if until is None else until - 1,
         decompression_limit=decompression_limit,
         chunk_bytes=chunk_bytes,
+        most_headers=most_headers,
     )
     return decoder.chunks()
 
@@ -126,6 +129,11 @@ class _Decoder:
     high: int
     decompression_limit: int
     chunk_bytes: int
+    most_headers: int | None
+
+    @property
+    def _most(self) -> int:
+        return kernels.LARGEST if self.most_headers is None else self.most_headers
 
     def chunks(self) -> Iterator[pa.RecordBatch]:
         """The rows, in pieces."""
@@ -143,7 +151,7 @@ class _Decoder:
         """Adds records to a chunk; whether all of the part were."""
         begin, low, limit = place.copy(), self.kept.start_offset, self.chunk_bytes
         source = part.data, part.spans, part.table, part.reasons
-        why = kernels.measure(*source, place, part.stop, low, self.high, limit, chunk.totals)
+        why = kernels.measure(*source, place, part.stop, low, self.high, limit, self._most, chunk.totals)
         if why == kernels.DAMAGED:
             raise damaged(part.table, int(place[kernels.COLUMN]))
         chunk.walks.append((part, begin, chunk.rows))
@@ -153,9 +161,10 @@ class _Decoder:
         made, row, low = _arrays(chunk.totals), 0, self.kept.start_offset
         for part, place, until in chunk.walks:
             source = part.data, part.spans, part.table, part.reasons
-            kernels.fill(*source, place, low, self.high, row, until, made)
+            kernels.fill(*source, place, low, self.high, self._most, row, until, made)
             row = until
-        return _arrow(made, chunk.totals.tolist())
+        schema = columns.column_schema(packed=self.most_headers is not None)
+        return _arrow(made, chunk.totals.tolist(), schema)
 
 
 def _arrays(totals: Longs) -> Columns:
@@ -183,11 +192,11 @@ def _blobs(count: int, size: int) -> Blobs:
     return Blobs(data=np.empty(size, np.uint8), ends=_ends(count), there=np.zeros((count + 7) // 8, np.uint8))
 
 
-def _arrow(made: Columns, totals: list[int]) -> pa.RecordBatch:
+def _arrow(made: Columns, totals: list[int], schema: pa.Schema) -> pa.RecordBatch:
     """The same memory as Arrow arrays."""
     import pyarrow as pa
 
-    schema, count, headers = columns.column_schema(), totals[kernels.ROWS], totals[kernels.HEADERS]
+    count, headers = totals[kernels.ROWS], totals[kernels.HEADERS]
 
     def numbers(name: str, array: npt.NDArray[np.integer]) -> pa.Array:
         return pa.Array.from_buffers(schema.field(name).type, count, [None, pa.py_buffer(array)], 0)
@@ -198,7 +207,10 @@ def _arrow(made: Columns, totals: list[int]) -> pa.RecordBatch:
         return pa.Array.from_buffers(pa.binary(), len(blobs.ends) - 1, buffers, nulls)
 
     lists = schema.field(columns.HEADERS).type
-    pairs = [binary(made.header_key, 0), binary(made.header_value, totals[kernels.NULL_HEADER_VALUES])]
+    pairs = [
+        binary(made.header_key, totals[kernels.NULL_HEADER_KEYS]),
+        binary(made.header_value, totals[kernels.NULL_HEADER_VALUES]),
+    ]
     structs = pa.Array.from_buffers(lists.value_type, headers, [None], 0, children=pairs)
     arrays = [
         numbers(columns.OFFSET, made.offset),

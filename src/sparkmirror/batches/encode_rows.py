@@ -128,7 +128,7 @@ def _headers(array: pa.Array) -> tuple[Longs, Bytes, Strings, Strings]:
     first, pairs = int(ends[0]), array.values
     pairs = pairs.slice(max(0, first), max(0, int(ends[-1]) - first))
     keys, values = _pair(pairs, by_place=pa.types.is_map(kind))
-    if pairs.null_count or keys.null_count:
+    if pairs.null_count or (keys.null_count and not columns.may_be_packed(pairs.type)):
         raise ValueError("column headers: a header without a key")
     return _sealed(ends - first), _there(array), _strings(keys, name), _strings(values, name)
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sparkmirror import batches
-from sparkmirror.batches.columns import HEADERS, OFFSET
+from sparkmirror.batches.columns import HEADERS, KEY, OFFSET, VALUE
 from sparkmirror.batches.opening import codec_of
 from sparkmirror.config.settings import DeadLetters
 from sparkmirror.copy.partition import PartitionCopy
@@ -28,12 +29,18 @@ from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.model import TopicPartition
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 PREFIX = "__connect.errors."
 STAGE = "KAFKA_PRODUCE"
 EXCEPTION = "org.apache.kafka.common.errors.RecordTooLargeException"
 """Connect's words for what happened here, so that its users' tools understand them."""
 
 _LARGEST = 2**31 - 1
+_CHUNK_BYTES = 1 << 20
+_MANY_HEADERS = 10_000
+"""Of a record with more the headers stay packed: a batch may hold one of 100 million."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,21 +108,51 @@ def letters(
     Raises:
         BatchError: the batch cannot be opened.
     """
-    import pyarrow as pa
-
     column = int(np.searchsorted(index.base_offset, offsets[0], side="right")) - 1
     alone = replace(index, table=np.ascontiguousarray(index.table[:, column : column + 1]))
-    records = batches.decode(alone, decompression_limit=decompression_limit)
-    known = records.column(OFFSET).to_numpy()
-    for offset, row in zip(offsets, np.searchsorted(known, offsets).tolist(), strict=True):
-        (record,) = records.slice(row, 1).to_pylist()
-        if context is not None:
-            record[HEADERS] += _headers(offset, *context)
-        table = pa.Table.from_pylist([record], schema=records.schema)
-        # As at the source: what fits there only because it is compressed has to fit here too.
-        codec = codec_of(index, column)
-        (made,) = batches.encode(table, codec=codec, max_message_bytes=_LARGEST)
-        yield Letter(offset=offset, batch=made.batch)
+    codec = codec_of(index, column)
+    for records in batches.decode_by_chunk(
+        alone, decompression_limit=decompression_limit, chunk_bytes=_CHUNK_BYTES, most_headers=_MANY_HEADERS
+    ):
+        known = records.column(OFFSET).to_numpy()
+        here = [offset for offset in offsets if known[0] <= offset <= known[-1]]
+        for offset, row in zip(here, np.searchsorted(known, here).tolist(), strict=True):
+            record = records.slice(row, 1)
+            if context is not None:
+                record = _with_headers(record, _headers(offset, *context))
+            # As at the source: what fits there only because it is compressed has to fit here too.
+            (made,) = batches.encode(record, codec=codec, max_message_bytes=_LARGEST)
+            yield Letter(offset=offset, batch=made.batch)
+
+
+def _with_headers(record: pa.RecordBatch, more: list[dict[str, bytes]]) -> pa.RecordBatch:
+    """One record, with further headers behind its own, which may be packed."""
+    import pyarrow as pa
+
+    column = record.schema.names.index(HEADERS)
+    (headers,) = record.column(column).to_pylist()
+    if headers and headers[0][KEY] is None:
+        headers[0][VALUE] = _packed_with(headers[0][VALUE], more)
+    else:
+        headers += more
+    return record.set_column(column, record.schema.field(column), pa.array([headers], record.schema.field(column).type))
+
+
+def _packed_with(packed: bytes, more: list[dict[str, bytes]]) -> bytes:
+    """Headers as they lie in a record, with further ones behind them."""
+    size = next(at for at, byte in enumerate(packed) if byte < 0x80) + 1
+    count = sum((byte & 0x7F) << 7 * at for at, byte in enumerate(packed[:size])) >> 1
+    behind = b"".join(_length(len(part)) + part for header in more for part in (header[KEY], header[VALUE]))
+    return b"".join((_length(count + len(more)), memoryview(packed)[size:], behind))
+
+
+def _length(number: int) -> bytes:
+    """A length as it stands in a record: zigzag, of seven bits a byte."""
+    left, made = 2 * number, bytearray()
+    while left >= 0x80:
+        made.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes((*made, left))
 
 
 def _headers(offset: int, flow: str, source: TopicPartition, why: str) -> list[dict[str, bytes]]:

@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sparkmirror.batches import columns
 from sparkmirror.config import Isolation
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.leaders import OffsetSpec
+from sparkmirror.kafka.opened_records import rows
 from sparkmirror.kafka.reading import Span, read_up_to
 from sparkmirror.mm2.heartbeats import read_heartbeat
 from sparkmirror.model import TopicPartition
 
 NEWEST, MOST_BYTES = 200, 64 << 10
 """So many of the last offsets of a partition are looked at, as far as about so many bytes of batches go."""
+
+LARGEST = 64 << 10
+"""Bytes of two aliases and their lengths, at most."""
 
 
 def hold_heartbeats(target: Cluster, places: Iterable[TopicPartition], timeout_ms: int) -> frozenset[str]:
@@ -52,12 +55,15 @@ def hold_heartbeats(target: Cluster, places: Iterable[TopicPartition], timeout_m
 
 def are_heartbeats(table: Any) -> list[bool]:
     """Of each row of a table of records whether it is a heartbeat, and nothing more. Pure."""
-    return [_is_heartbeat(row[columns.KEY], row[columns.VALUE]) for row in table.to_pylist()]
+    return [_is_heartbeat(row.key, row.value) for row in rows(table)]
 
 
-def _is_heartbeat(key: bytes | None, value: bytes | None) -> bool:
+def _is_heartbeat(key: memoryview | None, value: memoryview | None) -> bool:
+    if key is None or value is None or max(len(key), len(value)) > LARGEST:
+        return False
+    found = bytes(key), bytes(value)
     try:
-        beat = read_heartbeat(key or b"", value or b"")
+        beat = read_heartbeat(*found)
     except ValueError:
         return False
-    return (beat.key, beat.value) == (key, value)
+    return (beat.key, beat.value) == found

@@ -325,7 +325,8 @@ def export(
 
     There is one file for each partition.
 
-    Keys, values and values of headers are in base64, null where they are null.
+    Keys, values and values of headers are in base64, null where they are null; of more than `MANY_HEADERS` there is
+    ``packed_headers`` instead, all of them in base64 as they lie in the record.
 
     Raises:
         SparkmirrorError: the cluster cannot be read, or a file not be written.
@@ -336,7 +337,7 @@ def export(
         for partition, ranges in groupby(found, key=lambda one: one.partition):
             with private_file(directory / exported_as(partition, stem)) as file:
                 for table in (each for one in ranges for each in _tables(cluster, one, flow.admin_timeout_ms, without)):
-                    for record in rows(table, many_headers=sys.maxsize):
+                    for record in rows(table):
                         file.writelines(_as_json(record))
                     copied += table.num_rows
     except OSError as failure:
@@ -381,6 +382,11 @@ def _as_json(record: Row) -> Iterator[str]:
     yield from _text(record.key)
     yield ', "value": '
     yield from _text(record.value)
+    if record.packed is not None:
+        yield ', "packed_headers": '
+        yield from _text(record.packed)
+        yield "}\n"
+        return
     yield ', "headers": ['
     for number, (key, value) in enumerate(record.headers):
         name = json.dumps(bytes(key).decode(errors="replace"), ensure_ascii=False)

@@ -7,6 +7,7 @@ Invariants:
     - Batches that open to `LIGHT_BYTES` at most are opened side by side. A larger one is opened alone, and no other one
       in the process at the same time.
     - Whoever takes the records is given chunks of about `CHUNK_BYTES`, or a larger record, and is to keep none of them.
+    - A record takes no more memory than its bytes, however many headers they are: see `MANY_HEADERS`.
     - Nothing is open between two steps, so that a network loop can have its turn there.
 """
 
@@ -39,8 +40,8 @@ STEP_BYTES: Final = 16 << 20
 ROUND_BYTES: Final = 256 << 20
 """Of records that are taken of all partitions of an answer; the rest is fetched again, after those that have less."""
 
-MANY_HEADERS, DIGESTED = 100_000, 1 << 20
-"""A batch may hold a record of 100 million headers; and of so many at a time a digest is made."""
+MANY_HEADERS = 100_000
+"""Of a record with more the headers stay packed: a batch may hold one of 100 million."""
 
 _alone: Final = threading.Lock()
 
@@ -107,7 +108,12 @@ class OpenedRecords:
         reasons = np.where(self.kept.mask & ~some, np.uint8(batches.Reason.BEFORE), self.kept.reasons)
         kept = batches.Kept(reasons=reasons, start_offset=max(self.offset, self.kept.start_offset))
         chunks = batches.decode_by_chunk(
-            self.index, kept, until=self.until, decompression_limit=limit, chunk_bytes=CHUNK_BYTES
+            self.index,
+            kept,
+            until=self.until,
+            decompression_limit=limit,
+            chunk_bytes=CHUNK_BYTES,
+            most_headers=MANY_HEADERS,
         )
         for chunk in chunks:
             self.offset = int(chunk.column(columns.OFFSET)[-1].as_py()) + 1
@@ -153,7 +159,10 @@ Headers = tuple[tuple[Any, Any | None], ...]
 
 
 class Row(NamedTuple):
-    """A record whose bytes still lie in the table: they are read through the buffer protocol, and not copied."""
+    """A record whose bytes still lie in the table: they are read through the buffer protocol, and not copied.
+
+    Of packed headers there is one instead, which has a digest of them; they are ``packed`` themselves.
+    """
 
     offset: int
     timestamp: int
@@ -161,10 +170,11 @@ class Row(NamedTuple):
     key: memoryview | None
     value: memoryview | None
     headers: Headers
+    packed: memoryview | None
 
 
-def rows(table: Any, many_headers: int = MANY_HEADERS) -> Iterator[Row]:
-    """The records of a table; of more headers than so many there is one instead, which has a digest of them."""
+def rows(table: Any) -> Iterator[Row]:
+    """The records of a table."""
     for chunk in table.to_batches():
         named = (chunk.column(name) for name in (columns.OFFSET, columns.TIMESTAMP, columns.TIMESTAMP_TYPE))
         keys, values, headers = (chunk.column(name) for name in (columns.KEY, columns.VALUE, columns.HEADERS))
@@ -172,7 +182,7 @@ def rows(table: Any, many_headers: int = MANY_HEADERS) -> Iterator[Row]:
         offsets, times, types = (column.to_pylist() for column in named)
         for row, (key, value) in enumerate(zip(_blobs(keys), _blobs(values), strict=True)):
             own = headers.values.slice(ends[row], ends[row + 1] - ends[row])
-            yield Row(offsets[row], times[row], types[row], key, value, _headers(own, many_headers))
+            yield Row(offsets[row], times[row], types[row], key, value, *_headers(own))
 
 
 def _blobs(array: Any) -> Iterator[memoryview | None]:
@@ -184,21 +194,14 @@ def _blobs(array: Any) -> Iterator[memoryview | None]:
         yield view[first:end] if there else None
 
 
-def _headers(own: Any, many: int) -> Headers:
-    """Those of one record, given as an array of structures."""
-    if not len(own):
-        return ()
-    keys, values = own.field(columns.KEY), own.field(columns.VALUE)
-    if len(own) <= many:
-        return tuple(zip(_blobs(keys), _blobs(values), strict=True))
-    digest = blake2b(digest_size=16)
-    for array in (keys, values):
-        for first in range(0, len(array), DIGESTED):
-            some = array.slice(first, DIGESTED)
-            ends = np.frombuffer(some.buffers()[1], np.int32)[some.offset : some.offset + len(some) + 1]
-            digest.update(np.where(some.is_valid().to_numpy(zero_copy_only=False), np.diff(ends), -1).astype(np.int32))
-            digest.update(memoryview(some.buffers()[2])[ends[0] : ends[-1]])
-    return ((b"", digest.digest()),)
+def _headers(own: Any) -> tuple[Headers, memoryview | None]:
+    """Those of one record, given as an array of structures, and the packed ones."""
+    keys, values = (list(_blobs(own.field(name))) for name in (columns.KEY, columns.VALUE))
+    headers = tuple(zip(keys, values, strict=True))
+    if headers and headers[0][0] is None:
+        packed = headers[0][1]
+        return ((b"", blake2b(packed or b"", digest_size=16).digest()),), packed
+    return headers, None
 
 
 class Extent(NamedTuple):

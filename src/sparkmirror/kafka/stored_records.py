@@ -116,7 +116,7 @@ def _chunks(index: batches.Indexed, opened: Opened, end: int) -> Generator[pa.Re
     while len(index):
         try:
             for chunk in batches.decode_by_chunk(
-                index, kept, decompression_limit=OPENED_BYTES, chunk_bytes=CHUNK_BYTES
+                index, kept, decompression_limit=OPENED_BYTES, chunk_bytes=CHUNK_BYTES, most_headers=0
             ):
                 opened.following = int(chunk.column(columns.OFFSET)[-1].as_py()) + 1
                 yield chunk

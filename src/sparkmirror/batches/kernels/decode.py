@@ -31,10 +31,10 @@ from sparkmirror.batches.kernels.varint import read
 from sparkmirror.batches.kernels.words import copy
 
 ROWS, READ, KEYS, VALUES, HEADERS, HEADER_KEYS, HEADER_VALUES = 0, 1, 2, 3, 4, 5, 6
-NULL_KEYS, NULL_VALUES, NULL_HEADER_VALUES = 7, 8, 9
-TOTALS = 10
+NULL_KEYS, NULL_VALUES, NULL_HEADER_KEYS, NULL_HEADER_VALUES = 7, 8, 9, 10
+TOTALS = 11
 """Size of the totals: records; their bytes as they lie in the batch; bytes of keys and of values; headers; bytes of
-their keys and of their values; how many keys, values and header values are null."""
+their keys and of their values; how many keys, values, header keys and header values are null."""
 
 COLUMN, RECORD, NEXT, BEFORE = 0, 1, 2, 3
 PLACE = 4
@@ -75,7 +75,7 @@ class Columns(NamedTuple):
         key: the records' keys.
         value: the records' values.
         header_ends: int32, a leading 0 and where each record's headers end among all headers.
-        header_key: the headers' keys.
+        header_key: the headers' keys; null where the value is all headers of a record.
         header_value: the headers' values.
     """
 
@@ -112,33 +112,56 @@ def _field(data, at, stop):
 
 
 @inner
-def _weigh_headers(data, at, stop, totals):
-    """Adds a record's headers to the totals; False when they do not end where the record does."""
+def headers_in(data, at, stop):
+    """What the headers are that begin at ``at``.
+
+    Returns:
+        (count, keys, values, nulls): bytes of their keys and of their values, and how many values are null; the count
+        is -1 when they do not end at ``stop``.
+    """
+    keys, values, nulls = np.int64(0), np.int64(0), np.int64(0)
     count, at = read(data, at, stop)
     if at < 0 or count < 0:
-        return False
+        return np.int64(-1), keys, values, nulls
     for _ in range(count):
         _, key, at = _field(data, at, stop)
         if at < 0 or key < 0:
-            return False
+            return np.int64(-1), keys, values, nulls
         _, value, at = _field(data, at, stop)
         if at < 0:
-            return False
-        totals[HEADER_KEYS] += key
-        totals[HEADER_VALUES] += max(value, 0)
-        totals[NULL_HEADER_VALUES] += value < 0
-    totals[HEADERS] += count
-    return at == stop
+            return np.int64(-1), keys, values, nulls
+        keys += key
+        values += max(value, 0)
+        nulls += value < 0
+    return count if at == stop else np.int64(-1), keys, values, nulls
 
 
 @inner
-def _weigh(data, at, stop, totals):
+def _weigh_headers(data, at, stop, most, totals):
+    """Adds a record's headers to the totals, of more than ``most`` one without a key; False when they are damaged."""
+    count, keys, values, nulls = headers_in(data, at, stop)
+    if count < 0:
+        return False
+    if count > most:
+        totals[HEADERS] += 1
+        totals[HEADER_VALUES] += stop - at
+        totals[NULL_HEADER_KEYS] += 1
+        return True
+    totals[HEADERS] += count
+    totals[HEADER_KEYS] += keys
+    totals[HEADER_VALUES] += values
+    totals[NULL_HEADER_VALUES] += nulls
+    return True
+
+
+@inner
+def _weigh(data, at, stop, most, totals):
     """Adds a record, whose key begins at ``at``, to the totals; False when it is damaged."""
     _, key, at = _field(data, at, stop)
     if at < 0:
         return False
     _, value, at = _field(data, at, stop)
-    if at < 0 or not _weigh_headers(data, at, stop, totals):
+    if at < 0 or not _weigh_headers(data, at, stop, most, totals):
         return False
     totals[ROWS] += 1
     totals[KEYS] += max(key, 0)
@@ -156,7 +179,7 @@ def _leave(place, record, at, before):
 
 
 @inner
-def _measure(data, stop, table, n, place, low, high, limit, totals):
+def _measure(data, stop, table, n, place, low, high, limit, most, totals):
     """Adds the records of batch ``n`` from ``place`` on to the totals: DONE, FULL or DAMAGED."""
     count, span, first = table[_COUNT, n], table[_LAST, n] - table[_FIRST, n], table[_FIRST, n]
     at, before = place[NEXT], place[BEFORE]
@@ -169,15 +192,15 @@ def _measure(data, stop, table, n, place, low, high, limit, totals):
             if totals[READ] > 0 and totals[READ] + size > limit:
                 _leave(place, i, at, before)
                 return FULL
-            if not _weigh(data, rest, end, totals):
+            if not _weigh(data, rest, end, most, totals):
                 return DAMAGED
             totals[READ] += size
         before, at = delta, end
     return DONE if at == stop else DAMAGED
 
 
-@kernel(BYTES, TABLE, TABLE, FLAGS, LONGS, LONG, LONG, LONG, LONG, LONGS)
-def measure(data, spans, table, reasons, place, stop, low, high, limit, totals):
+@kernel(BYTES, TABLE, TABLE, FLAGS, LONGS, LONG, LONG, LONG, LONG, LONG, LONGS)
+def measure(data, spans, table, reasons, place, stop, low, high, limit, most, totals):
     """Adds up what the records of some batches take as columns, until there are enough.
 
     Args:
@@ -190,6 +213,7 @@ def measure(data, spans, table, reasons, place, stop, low, high, limit, totals):
         low: records with source offsets below it are left out.
         high: so are records with source offsets above it.
         limit: the most bytes of records, unless the first alone is larger; at most ``LARGEST``.
+        most: of a record with more headers there is one without a key, whose value is all of them as they lie there.
         totals: see ``TOTALS``; added to.
 
     Returns:
@@ -201,7 +225,7 @@ def measure(data, spans, table, reasons, place, stop, low, high, limit, totals):
             continue
         if place[RECORD] == 0:
             _leave(place, 0, spans[0, n], -1)
-        why = _measure(data, spans[1, n], table, n, place, low, high, limit, totals)
+        why = _measure(data, spans[1, n], table, n, place, low, high, limit, most, totals)
         if why != DONE:
             return why
         place[RECORD] = 0
@@ -221,14 +245,19 @@ def _put(blobs, i, data, begin, length):
 
 
 @inner
-def _put_record(data, at, stop, columns, row):
+def _put_record(data, at, stop, most, columns, row):
     """Writes the fields of a record whose key begins at ``at``."""
     begin, length, at = _field(data, at, stop)
     _put(columns.key, row, data, begin, length)
     begin, length, at = _field(data, at, stop)
     _put(columns.value, row, data, begin, length)
+    headers, header = at, np.int64(columns.header_ends[row])
     count, at = read(data, at, stop)
-    header = np.int64(columns.header_ends[row])
+    if count > most:
+        _put(columns.header_key, header, data, headers, np.int64(-1))
+        _put(columns.header_value, header, data, headers, stop - headers)
+        columns.header_ends[row + 1] = header + 1
+        return
     for i in range(header, header + count):
         begin, length, at = _field(data, at, stop)
         _put(columns.header_key, i, data, begin, length)
@@ -245,7 +274,7 @@ def _timestamp_type(attributes, magic):
 
 
 @inner
-def _fill(data, stop, table, n, place, low, high, row, until, columns):
+def _fill(data, stop, table, n, place, low, high, most, row, until, columns):
     """Writes the records of batch ``n`` from ``place`` on as rows ``row`` up to ``until``; the row after the last."""
     first, base, newest = table[_FIRST, n], table[_BASE_TIME, n], table[_MAX_TIME, n]
     kind = _timestamp_type(table[_ATTRIBUTES, n], table[_MAGIC, n])
@@ -260,24 +289,25 @@ def _fill(data, stop, table, n, place, low, high, row, until, columns):
             columns.offset[row] = offset
             columns.timestamp[row] = newest if fixed else time_of(base, since)
             columns.timestamp_type[row] = kind
-            _put_record(data, rest, end, columns, row)
+            _put_record(data, rest, end, most, columns, row)
             row += 1
         at = end
     return row
 
 
-@kernel(BYTES, TABLE, TABLE, FLAGS, LONGS, LONG, LONG, LONG, LONG, _COLUMNS)
-def fill(data, spans, table, reasons, place, low, high, row, until, columns):
+@kernel(BYTES, TABLE, TABLE, FLAGS, LONGS, LONG, LONG, LONG, LONG, LONG, _COLUMNS)
+def fill(data, spans, table, reasons, place, low, high, most, row, until, columns):
     """Writes records that ``measure`` has counted.
 
     Args:
-        data: as for ``measure``, and so are ``spans``, ``table``, ``reasons``, ``low`` and ``high``.
+        data: as for ``measure``, and so are ``spans``, ``table``, ``reasons``, ``low``, ``high`` and ``most``.
         spans: see ``data``.
         table: see ``data``.
         reasons: see ``data``.
         place: where ``measure`` began with these records; changed.
         low: see ``data``.
         high: see ``data``.
+        most: see ``data``.
         row: the row of the first of them.
         until: the row after the last.
         columns: arrays that hold as much as ``measure`` has counted.
@@ -287,6 +317,6 @@ def fill(data, spans, table, reasons, place, low, high, row, until, columns):
         if reasons[n] == KEPT:
             if place[RECORD] == 0:
                 _leave(place, 0, spans[0, n], -1)
-            row = _fill(data, spans[1, n], table, n, place, low, high, row, until, columns)
+            row = _fill(data, spans[1, n], table, n, place, low, high, most, row, until, columns)
             place[RECORD] = 0
         n += 1

@@ -19,6 +19,7 @@ from numba import types
 
 from sparkmirror.batches.index import Bytes, Longs
 from sparkmirror.batches.kernels.compiling import BYTES, LONG, LONGS, WRITABLE, inner, kernel
+from sparkmirror.batches.kernels.decode import headers_in
 from sparkmirror.batches.kernels.deltas import delta_of
 from sparkmirror.batches.kernels.pour import AT, BASE, NEWEST, RECORDS
 from sparkmirror.batches.kernels.varint import size_of, write
@@ -58,7 +59,8 @@ class Rows(NamedTuple):
         value: the values.
         header_ends: int64, where the first row's headers begin among all headers, and where each row's end.
         header_there: a byte per row, 0 where its headers are null and count as none; empty when there is no such row.
-        header_key: the headers' keys.
+        header_key: the headers' keys; a row with one that is null has no other, and its value is all headers of the
+            record as they are to lie there.
         header_value: the headers' values.
     """
 
@@ -106,16 +108,27 @@ def _headers(rows, row):
 
 
 @inner
+def _packed(rows, first, count):
+    """Whether these headers are one that holds all headers of its record."""
+    return count == 1 and _length(rows.header_key, first) == _NULL
+
+
+@inner
 def _strings_size(rows, row):
     """The bytes of a record from its key on, or -2."""
     key, value = _size(rows.key, row), _size(rows.value, row)
     first, count = _headers(rows, row)
     if min(key, value, count) < 0:
         return np.int64(_BAD)
+    if _packed(rows, first, count):
+        content = _length(rows.header_value, first)
+        begin = rows.header_value.ends[first]
+        sound = content >= 0 and headers_in(rows.header_value.data, begin, begin + content)[0] >= 0
+        return key + value + content if sound else np.int64(_BAD)
     size = size_of(count) + key + value
     for i in range(first, first + count):
         name, content = _size(rows.header_key, i), _size(rows.header_value, i)
-        if min(name, content) < 0:
+        if min(name, content) < 0 or _length(rows.header_key, i) < 0:
             return np.int64(_BAD)
         size += name + content
     return size
@@ -142,6 +155,10 @@ def _put_record(out, at, length, since, delta, rows, row):
     at = _put(out, at, rows.key, row)
     at = _put(out, at, rows.value, row)
     first, count = _headers(rows, row)
+    if _packed(rows, first, count):
+        length = _length(rows.header_value, first)
+        copy(out, at, rows.header_value.data, rows.header_value.ends[first], length)
+        return at + length
     at = write(out, at, count)
     for i in range(first, first + count):
         at = _put(out, at, rows.header_key, i)
