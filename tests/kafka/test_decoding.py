@@ -16,7 +16,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest, MetadataResponse
 
 from kafka import errors as kafka_errors
-from sparkmirror.kafka.decoding import MORE_TOPICS, MOST_ITEMS, MOST_PARTITIONS
+from sparkmirror.kafka.decoding import MORE_TOPICS, MOST_ITEMS, MOST_PARTITIONS, MOST_STRUCTS
 from sparkmirror.kafka.transport import OTHERS_LIMIT, Protocol
 from tests.kafka.hostile_broker import GIB_2, Model, damage, framed
 
@@ -97,6 +97,37 @@ def test_an_answer_of_more_items_than_anybody_has_is_refused_before_they_are_mad
         protocol.receive_bytes(struct.pack(">ii", len(body) + 4, number) + body)
     with pytest.raises(kafka_errors.KafkaProtocolError, match=f"more than {MOST_ITEMS} items"):
         groups(b"\0\0\0\0\0\0" + b"\xff\xff\xff\xff\x0f" + GROUP)
+
+
+def test_an_answer_of_more_structures_than_anybody_has_is_refused_before_they_are_made():
+    """Of any kind: here groups, each of five bytes."""
+    many = MOST_STRUCTS + 1
+    body = b"\0\0\0\0\0\0" + varint(many + 1) + b"\x01\x01\x01\x01\0" * many + b"\0"
+    began = time.process_time()
+    with pytest.raises(kafka_errors.KafkaProtocolError, match=f"more than {MOST_STRUCTS} structures"):
+        groups(body)
+    assert time.process_time() - began < 0.2
+
+
+def test_structures_within_structures_count_too():
+    protocol, number = asking(MetadataRequest(topics=None), 1)
+    body = bytes(4) + bytes(4) + struct.pack(">i", MOST_STRUCTS) + partitions(1) + partitions(0) * (MOST_STRUCTS - 1)
+    began = time.process_time()
+    with pytest.raises(kafka_errors.KafkaProtocolError, match="structures"):
+        protocol.receive_bytes(struct.pack(">ii", len(body) + 4, number) + body)
+    assert time.process_time() - began < 0.2
+
+
+@pytest.mark.parametrize("length", [-2, -(1 << 31)])
+def test_a_negative_length_of_an_array_makes_no_room_for_more_items(length: int):
+    protocol, number = asking(MetadataRequest(topics=None), 1)
+    many = struct.pack(">i", 3_000_000) + bytes(4) * 3_000_000
+    body = struct.pack(">i", length) + bytes(4) + struct.pack(">i", 1) + b"\0\0\0\1t\0" + struct.pack(">i", 1)
+    body += bytes(10) + many + bytes(4)
+    began = time.process_time()
+    with pytest.raises(kafka_errors.KafkaProtocolError, match="negative length"):
+        protocol.receive_bytes(struct.pack(">ii", len(body) + 4, number) + body)
+    assert time.process_time() - began < 0.2
 
 
 def partitions(count: int) -> bytes:

@@ -9,8 +9,10 @@ are made with checks, since a broker that is broken, or none, may send anything:
 - a variable-length number has five bytes at most, and tagged fields are read where they lie. kafka-python takes any
   number of bytes, and copies the rest of the frame for each struct with tags: with both, the time that a frame takes
   grows with the square of its length, and one of a few megabytes stops all connections of the process for minutes;
-- all arrays of an answer together have `MOST_ITEMS` items at most. One of a few bytes takes microseconds and hundreds
-  of bytes of memory, so an answer of nothing but empty ones would stop the loop for minutes;
+- an array with a negative length is refused, and only -1 is none;
+- all arrays of an answer together have `MOST_ITEMS` items at most, of which `MOST_STRUCTS` are structures. One of a few
+  bytes takes microseconds and hundreds of bytes of memory, so an answer of nothing but empty ones would stop the loop
+  for minutes. Who may be answered with more asks for less at once;
 - an answer to Metadata names `MOST_BROKERS` brokers and `MOST_PARTITIONS` partitions at most, and not many more topics
   than were asked about: a topic of thirty bytes takes a hundred times as long as a number, a partition thirty times;
 - tagged fields come with ascending tags, as for Java. Each counts as `TAG_ITEMS` of these items, one that is known as
@@ -33,8 +35,6 @@ from kafka.protocol.schemas.fields.struct import StructField
 from kafka.protocol.schemas.fields.struct_array import StructArrayField
 
 MOST_ITEMS = 2_000_000
-"""Offsets of fifty groups in 40,000 partitions each, which are asked for at once, are as many."""
-
 TAG_ITEMS, HEAD_ITEMS = 4, 1_000
 MOST_BROKERS = 2_000
 """Of a cluster; the largest have some hundreds."""
@@ -46,12 +46,19 @@ MORE_TOPICS = 1_000
 MOST_PARTITIONS = 300_000
 """Of all topics of an answer to Metadata; of three replicas each, `MOST_ITEMS` are fewer."""
 
+MOST_STRUCTS = 2 * MOST_PARTITIONS
+"""Of any kind: topics of one partition each; offsets of fifty groups in 12,000 partitions each. They take up to 250 MB
+and some seconds, the members of groups most."""
+
 _BOUNDS = {
     "MetadataResponseBroker": ("_brokers", f"more than {MOST_BROKERS} brokers are named"),
     "MetadataResponseTopic": ("_topics", "more topics are named than were asked about"),
     "MetadataResponsePartition": ("_partitions", f"more than {MOST_PARTITIONS} partitions are named"),
 }
 """By what an array holds: the variable with how many more there may be, and what is said of one too many."""
+
+_OF_ITEMS = ("_items", f"more than {MOST_ITEMS} items")
+_OF_STRUCTS = ("_structs", f"more than {MOST_STRUCTS} structures")
 
 _MESSAGE = "obj"
 """The variable of the whole message in a decoder that kafka-python makes."""
@@ -198,7 +205,8 @@ def _whole(emit: Any) -> Any:
     def emit_checked(field: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
         if var_name == _MESSAGE:
             ctx.lines[ctx.lines.index(_HEAD)] = _BOUNDED_HEAD
-            ctx.emit(indent, f"_items, _brokers, _partitions = {MOST_ITEMS}, {MOST_BROKERS}, {MOST_PARTITIONS}")
+            ctx.emit(indent, f"_items, _structs = {MOST_ITEMS}, {MOST_STRUCTS}")
+            ctx.emit(indent, f"_brokers, _partitions = {MOST_BROKERS}, {MOST_PARTITIONS}")
         emit(field, ctx, var_name, indent, **how)
         if var_name == _MESSAGE:
             ctx.emit(indent, "if pos > len(data): raise ValueError('a length goes beyond the end of the answer')")
@@ -211,7 +219,7 @@ class _Counting:
 
     def __init__(self, ctx: Any) -> None:
         self._ctx = ctx
-        self.bound: tuple[str, str] | None = None
+        self.bounds: list[tuple[str, str]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)
@@ -220,10 +228,8 @@ class _Counting:
         """Emits a line of code."""
         loop = _LOOP.fullmatch(line)
         if loop is not None:
-            self._ctx.emit(indent, f"_items -= {loop[1]}")
-            self._ctx.emit(indent, f"if _items < 0: raise ValueError('more than {MOST_ITEMS} items')")
-            if self.bound is not None:
-                left, reason = self.bound
+            self._ctx.emit(indent, f"if {loop[1]} < 0: raise ValueError('an array has a negative length')")
+            for left, reason in self.bounds:
                 self._ctx.emit(indent, f"{left} -= {loop[1]}")
                 self._ctx.emit(indent, f"if {left} < 0: raise ValueError('{reason}')")
         self._ctx.emit(indent, line)
@@ -235,7 +241,9 @@ _LOOP = re.compile(r"for \w+ in range\((\w+)\):")
 def _counted(emit: Any) -> Any:
     def emit_counted(field: Any, ctx: Any, var_name: str, indent: str, **how: Any) -> None:
         counting = ctx if isinstance(ctx, _Counting) else _Counting(ctx)
-        counting.bound = _BOUNDS.get(field.type_str)
+        counting.bounds = [_OF_ITEMS]
+        if isinstance(field, StructArrayField):
+            counting.bounds += [each for each in (_BOUNDS.get(field.type_str), _OF_STRUCTS) if each is not None]
         emit(field, counting, var_name, indent, **how)
 
     return emit_counted

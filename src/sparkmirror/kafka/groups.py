@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
@@ -49,7 +49,10 @@ TAKEN_BY_NONE = frozenset({-1, 12, 28})
 """What a broker answers to a commit that it does not take of this group, whatever is waited for: an error of its own,
 metadata that are too long, offsets that are too many for a batch."""
 
-GROUPS_AT_ONCE = 50
+GROUPS_AT_ONCE, FEWER = 50, 5
+"""Of groups that are asked about again a fifth is asked about at once, each time: the answer may have been too large
+(``decoding.MOST_STRUCTS``)."""
+
 KEYS_AT_ONCE = 500
 COMMIT_BYTES = 500_000
 """Of one request with offsets. A coordinator writes what it takes of it as one batch, which a topic with the default
@@ -285,11 +288,12 @@ def fetch_offsets(
         timeout_ms: milliseconds until those without an answer count as failed.
         stable: whether transactions that commit offsets are waited for (KIP-447); brokers before 2.5 cannot tell.
     """
+    rounds = count()
 
     def ask(names: Sequence[str], deadline: Deadline) -> Iterable[Answer[str, Offsets]]:
         waits = stable and _knows(cluster, OffsetFetchRequest, _STABLE_FETCH, deadline)
         many = _knows(cluster, OffsetFetchRequest, _BATCHED_FETCH, deadline)
-        size = GROUPS_AT_ONCE if many else 1
+        size = max(1, GROUPS_AT_ONCE // FEWER ** next(rounds)) if many else 1
         coordinators, answers = _coordinators(cluster, names, deadline)
         yield from answers
         pieces = {node: list(chunks(own, size)) for node, own in coordinators.items()}
