@@ -69,7 +69,7 @@ def spans(end: int, left: int = 10**15, first: int = 0) -> reading._Reading[Any]
 
 
 def wanted(take: Callable[[Any], list[Any]]) -> reading._Wanted[Any]:
-    return reading._Wanted(take=take, isolation=Isolation.READ_COMMITTED, without=NOBODY)
+    return reading._Wanted(take=lambda _: take, isolation=Isolation.READ_COMMITTED, without=NOBODY)
 
 
 def places(*offsets: int) -> spots._Reading[Any]:
@@ -355,7 +355,7 @@ def test_what_is_far_too_large_for_a_position_of_connect_is_not_kept():
     keys = (b"k", large, None, b"gone")
     records = tuple(Rec(n, 1, key, None if key == b"gone" else large) for n, key in enumerate(keys))
     table = batches.decode(batches.index(Written(records=records).encode()))
-    assert stored_offsets._pairs(table) == [(b"k", large[:-1]), (b"gone", None)]
+    assert list(stored_offsets._pairs(table)) == [(b"k", large[:-1]), (b"gone", None)]
 
 
 def test_offsets_need_no_values():

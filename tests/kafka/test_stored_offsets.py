@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 
+from sparkmirror import batches
 from sparkmirror.errors import SparkmirrorError
-from sparkmirror.kafka import admin
+from sparkmirror.kafka import admin, stored_offsets
 from sparkmirror.kafka.admin import NewTopic
 from sparkmirror.kafka.cluster import Cluster
-from sparkmirror.kafka.stored_offsets import home, read_stored, write_stored
+from sparkmirror.kafka.stored_offsets import Positions, home, read_stored, write_stored
 from sparkmirror.lab.cluster import LabCluster
 from sparkmirror.mm2.stored_offsets import Owner, StoredOffset
 from sparkmirror.model import Alias, TopicPartition
-
-pytestmark = pytest.mark.kafka
+from tests.batches.building import Rec, Written
 
 OURS = Owner(connector="MirrorSourceConnector", cluster=Alias("A"))
 PARTITIONS = 5
@@ -25,6 +26,37 @@ PARTITIONS = 5
 
 def stored(number: int, offset: int | None) -> StoredOffset:
     return StoredOffset(owner=OURS, partition=TopicPartition("orders", number), offset=offset)
+
+
+def table(*pairs: tuple[bytes, bytes | None]) -> Any:
+    records = tuple(Rec(number, 1, key, value) for number, (key, value) in enumerate(pairs))
+    return batches.decode(batches.index(Written(records=records).encode()))
+
+
+def test_of_each_key_the_newest_position_is_kept_and_at_home_it_wins():
+    one, other = stored(0, 5), stored(1, 7)
+    at_home, gone = home(one.key, PARTITIONS), home(other.key, PARTITIONS)
+    held = Positions(PARTITIONS)
+    for _ in range(2):  # a partition may be read again from its begin
+        assert held.take(at_home, table((one.key, b"{}"), (one.key, b'{"offset":4}'), (one.key, one.value))) == []
+    held.take((at_home + 1) % PARTITIONS, table((one.key, b'{"offset":9}')))
+    held.take((gone + 1) % PARTITIONS, table((other.key, other.value)))
+    held.take(gone, table((other.key, None)))
+    assert held.found() == {OURS: {TopicPartition("orders", 0): 5}}
+
+
+@pytest.mark.parametrize("limit", ["MOST_POSITIONS", "MOST_BYTES"])
+def test_more_positions_than_a_cluster_has_partitions_are_refused_and_not_kept(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+):
+    most = {"MOST_POSITIONS": 100, "MOST_BYTES": 100 * len(stored(100, 0).key)}[limit]
+    monkeypatch.setattr(stored_offsets, limit, most)
+    held = Positions(PARTITIONS)
+    for number in range(100, 1_000):
+        held.take(number % PARTITIONS, table((stored(number, 1).key, stored(number, 1).value)))
+    assert 100 <= sum(map(len, (held._at_home, *held._elsewhere.values()))) <= 101
+    with pytest.raises(ValueError, match=r"more than .* positions"):
+        held.found()
 
 
 @pytest.fixture
@@ -35,6 +67,7 @@ def offsets_topic(lab_cluster: Callable[[str], Cluster], topic: Callable[[str], 
     return name
 
 
+@pytest.mark.kafka
 def test_what_is_written_is_read_and_lies_where_a_producer_with_murmur2_puts_it(
     cluster_b: LabCluster, lab_cluster: Callable[[str], Cluster], offsets_topic: str
 ) -> None:
@@ -62,6 +95,7 @@ def test_what_is_written_is_read_and_lies_where_a_producer_with_murmur2_puts_it(
     assert dict(found) == lies
 
 
+@pytest.mark.kafka
 def test_aborted_positions_do_not_count_and_those_at_home_win(
     cluster_b: LabCluster, lab_cluster: Callable[[str], Cluster], offsets_topic: str
 ) -> None:
@@ -86,6 +120,7 @@ def test_aborted_positions_do_not_count_and_those_at_home_win(
     assert found == {OURS: {TopicPartition("orders", 0): 5, TopicPartition("orders", 1): 4}}
 
 
+@pytest.mark.kafka
 def test_a_position_that_cannot_be_read_is_named_with_its_place(
     cluster_b: LabCluster, lab_cluster: Callable[[str], Cluster], offsets_topic: str
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkmirror.lab.jars import mirror_maker_jars
-from sparkmirror.mm2.stored_offsets import Owner, StoredOffset, newest, read_stored_offset
+from sparkmirror.mm2.stored_offsets import Newest, Owner, StoredOffset, newest, read_stored_offset
 from sparkmirror.model import Alias, TopicPartition
 from sparkmirror.spark.gateway import Gateway
 
@@ -79,6 +79,23 @@ def test_the_newest_wins_and_a_tombstone_removes() -> None:
         TopicPartition("t", 0): 7,
         TopicPartition("t", 1): 12,
     }
+
+
+def test_a_position_that_cannot_be_read_is_refused_until_a_newer_record_takes_its_place() -> None:
+    one, held = stored("t", 0, 5), Newest()
+    held.add(one.key, b"{}")
+    with pytest.raises(ValueError, match="is not a number under offset"):
+        held.positions()
+    held.add(one.key, one.value)
+    assert held.positions() == {OURS: {TopicPartition("t", 0): 5}}
+
+
+def test_of_many_records_with_one_key_one_is_held() -> None:
+    held = Newest()
+    for offset in range(1_000):
+        held.add(stored("t", 0, 0).key, stored("t", 0, offset).value)
+    assert (len(held), held.key_bytes) == (1, len(stored("t", 0, 0).key))
+    assert held.positions() == {OURS: {TopicPartition("t", 0): 999}}
 
 
 @pytest.fixture(scope="module")

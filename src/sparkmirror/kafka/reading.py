@@ -64,9 +64,9 @@ the table, unless the bytes that are read have a limit."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted(Generic[T]):
-    """Which records are read, and what is kept of them; ``without`` are the producer ids that are left out."""
+    """Which records are read, and what is kept of those of a partition; ``without`` are the producers left out."""
 
-    take: Take[T]
+    take: Callable[[TopicPartition], Take[T]]
     isolation: Isolation
     without: Longs
 
@@ -128,10 +128,10 @@ class _Reading(Generic[T]):
         kept = batches.keep(index, start_offset=self.offset, aborted=aborted, dropped_producers=wanted.without)
         kept = kept if self.only is None else batches.of_producers(kept, index, self.only)
         records = OpenedRecords(index=index, kept=kept, offset=self.offset, until=self.span.end)
-        before, limit = self.opened, self.left_opened
+        before, limit, keep = self.opened, self.left_opened, wanted.take(self.partition)
 
         def take(table: Any) -> bool:
-            self.found += wanted.take(table)
+            self.found += keep(table)
             return records.opened < limit
 
         while self.open and not records.over:
@@ -166,6 +166,14 @@ def read_records(
     return Results(found={one: each.records for one, each in read.found.items()}, failed=read.failed)
 
 
+def read_each(
+    cluster: Cluster, spans: Mapping[TopicPartition, Span], take: Callable[[TopicPartition], Take[T]], timeout_ms: int
+) -> Results[TopicPartition, Read[T]]:
+    """As `read_records`, where what is kept of records depends on their partition."""
+    wanted = _Wanted(take=take, isolation=Isolation.READ_COMMITTED, without=batches.producers(()))
+    return _read(cluster, spans, wanted, timeout_ms, sys.maxsize, {})
+
+
 def read_up_to(
     cluster: Cluster,
     spans: Mapping[TopicPartition, Span],
@@ -183,8 +191,18 @@ def read_up_to(
     ``only`` are the producer ids whose records are kept of a partition; of all, where it is not named.
     """
     ids = {one: batches.producers(set(some)) for one, some in (only or {}).items()}
-    wanted = _Wanted(take=take, isolation=isolation, without=batches.producers(set(without)))
+    wanted = _Wanted(take=lambda _: take, isolation=isolation, without=batches.producers(set(without)))
+    return _read(cluster, spans, wanted, timeout_ms, most_bytes, ids)
 
+
+def _read(
+    cluster: Cluster,
+    spans: Mapping[TopicPartition, Span],
+    wanted: _Wanted[T],
+    timeout_ms: int,
+    most_bytes: int,
+    only: Mapping[TopicPartition, Longs],
+) -> Results[TopicPartition, Read[T]]:
     def ask(partitions: Sequence[TopicPartition], deadline: Deadline) -> Iterable[Answer[TopicPartition, Read[T]]]:
         try:
             known = list_topics(cluster, sorted({one.topic for one in partitions}), min(deadline.attempt_ms, ASK_MS))
@@ -204,7 +222,7 @@ def read_up_to(
                     partition=one,
                     leader=leader,
                     topic_id=topic.topic_id,
-                    only=ids.get(one),
+                    only=only.get(one),
                     span=span,
                     offset=span.first,
                     left=most_bytes,

@@ -1,6 +1,8 @@
 """Kafka Connect's topic of stored positions: read whole, and written where Connect's own producer would write.
 
-Invariants: a position counts where its key's hash leads; in another partition, left from before the topic was enlarged,
+Invariants: of what is read only the newest position of each key is kept, and no more than `MOST_POSITIONS`: whoever may
+write there may write anything, and Connect's own topic keeps records of all its connectors until it is compacted. A
+position counts where its key's hash leads; in another partition, left from before the topic was enlarged,
 only as long as there is none there. Positions of transactions that were aborted do not count (KIP-618).
 
 References: ``KafkaOffsetBackingStore``; ``BuiltInPartitioner`` (murmur2 of the key).
@@ -9,7 +11,8 @@ References: ``KafkaOffsetBackingStore``; ``BuiltInPartitioner`` (murmur2 of the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from kafka.partitioner.default import murmur2
@@ -22,12 +25,15 @@ from sparkmirror.kafka.codes import UNKNOWN_TOPIC_OR_PARTITION, broker_error
 from sparkmirror.kafka.journal import Journal
 from sparkmirror.kafka.leaders import OffsetSpec
 from sparkmirror.kafka.opened_records import rows
-from sparkmirror.kafka.reading import Span, read_records
-from sparkmirror.mm2.stored_offsets import Owner, StoredOffset, newest
+from sparkmirror.kafka.reading import Span, read_each
+from sparkmirror.mm2.stored_offsets import Newest, Owner, StoredOffset
 from sparkmirror.model import TopicPartition
 
 LARGEST = 64 << 10
 """Bytes of a key or a value: two names and a few words, or a number."""
+
+MOST_POSITIONS, MOST_BYTES = 600_000, 256 << 20
+"""Of all connectors that share the topic, and of their keys; twice as many as a cluster has partitions."""
 
 Pair = tuple[bytes, bytes | None]
 
@@ -43,7 +49,7 @@ def read_stored(cluster: Cluster, topic: str, timeout_ms: int) -> dict[Owner, di
     Raises:
         BrokerError: the topic is not there, or cannot be read.
         LinkError: the cluster does not answer.
-        SparkmirrorError: a position cannot be read.
+        SparkmirrorError: a position cannot be read, or there are more than `MOST_POSITIONS`.
     """
     described = admin.list_topics(cluster, [topic], timeout_ms)
     places = [TopicPartition(topic, number) for one in described.values() for number in sorted(one.partitions)]
@@ -54,16 +60,58 @@ def read_stored(cluster: Cluster, topic: str, timeout_ms: int) -> dict[Owner, di
         cluster, places, OffsetSpec.LATEST, isolation=Isolation.READ_COMMITTED, timeout_ms=timeout_ms
     )
     spans = {place: Span(first[place], ends[place]) for place in places if ends[place] > first[place]}
-    found = read_records(cluster, spans, _pairs, timeout_ms).complete()
-    at_home: list[Pair] = []
-    elsewhere: list[Pair] = []
-    for place, pairs in found.items():
-        for pair in pairs:
-            (at_home if place.partition == home(pair[0], len(places)) else elsewhere).append(pair)
+    held = Positions(len(places))
+    read_each(cluster, spans, lambda place: partial(held.take, place.partition), timeout_ms).complete()
     try:
-        return newest([*elsewhere, *at_home])
+        return held.found()
     except ValueError as failure:
         raise SparkmirrorError(f"cluster {cluster.alias}, {topic}: {failure}") from failure
+
+
+class Positions:
+    """What holds of the records that were read so far.
+
+    A partition may be read once more from its begin: its newest records come last then too.
+
+    Args:
+        partitions: how many the topic has.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._at_home = Newest()
+        self._elsewhere: dict[int, Newest] = defaultdict(Newest)
+
+    def take(self, partition: int, table: Any) -> list[None]:
+        """Takes records of a partition, given as an Arrow table; keeps nothing of them but positions."""
+        for key, value in _pairs(table):
+            if not self._full:
+                at_home = partition == home(key, self._partitions)
+                (self._at_home if at_home else self._elsewhere[partition]).add(key, value)
+        return []
+
+    def found(self) -> dict[Owner, dict[TopicPartition, int]]:
+        """The positions by owner and source partition.
+
+        Raises:
+            ValueError: one cannot be read, or there are too many.
+        """
+        if self._full:
+            raise ValueError(
+                f"it holds more than {MOST_POSITIONS} positions, or {MOST_BYTES} bytes of their keys: remove those "
+                "that nobody needs, with records without a value and time for the topic to be compacted; or start the "
+                "flow with --take-over none"
+            )
+        held = Newest()
+        for _, newer in sorted(self._elsewhere.items()):
+            held.update(newer)
+        held.update(self._at_home)
+        return held.positions()
+
+    @property
+    def _full(self) -> bool:
+        held = (self._at_home, *self._elsewhere.values())
+        return sum(map(len, held)) > MOST_POSITIONS or sum(each.key_bytes for each in held) > MOST_BYTES
 
 
 def write_stored(
@@ -87,10 +135,8 @@ def home(key: bytes, partitions: int) -> int:
     return int(murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-def _pairs(table: Any) -> list[Pair]:
+def _pairs(table: Any) -> Iterator[Pair]:
     """The records that have a key, without such as are far too large for one; a value that is cut cannot be read."""
-    return [
-        (bytes(row.key), None if row.value is None else bytes(memoryview(row.value)[:LARGEST]))
-        for row in rows(table)
-        if row.key is not None and len(row.key) <= LARGEST
-    ]
+    for row in rows(table):
+        if row.key is not None and len(row.key) <= LARGEST:
+            yield bytes(row.key), None if row.value is None else bytes(memoryview(row.value)[:LARGEST])

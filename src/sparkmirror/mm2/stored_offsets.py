@@ -21,6 +21,9 @@ from dataclasses import dataclass
 
 from sparkmirror.model import Alias, TopicPartition
 
+LONGEST_NAME = 249
+"""Characters of a topic's name."""
+
 _FAR_PLANES = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -75,7 +78,57 @@ def read_stored_offset(key: bytes, value: bytes | None) -> StoredOffset | None:
     if found is None:
         return None
     owner, partition = found
-    return StoredOffset(owner=owner, partition=partition, offset=None if value is None else _read_value(key, value))
+    offset = None if value is None else _read_value(key, value)
+    if isinstance(offset, ValueError):
+        raise offset
+    return StoredOffset(owner=owner, partition=partition, offset=offset)
+
+
+class Newest:
+    """What holds after records that were written one after the other: the newest of each key.
+
+    A value that is no position is refused only where no newer record has taken its place.
+
+    Attributes:
+        key_bytes: of the keys that are held.
+    """
+
+    def __init__(self) -> None:
+        self.key_bytes = 0
+        self._held: dict[tuple[Owner, TopicPartition], int | ValueError | None] = {}
+        self._owners: dict[Owner, Owner] = {}
+
+    def __len__(self) -> int:
+        """How many positions there are, removed ones among them."""
+        return len(self._held)
+
+    def add(self, key: bytes, value: bytes | None) -> None:
+        """Takes the next record."""
+        found = _read_key(key)
+        if found is None:
+            return
+        owner, partition = found
+        place = self._owners.setdefault(owner, owner), partition
+        self.key_bytes += 0 if place in self._held else len(key)
+        self._held[place] = None if value is None else _read_value(key, value)
+
+    def update(self, newer: Newest) -> None:
+        """Takes what holds after further records."""
+        self._held.update(newer._held)
+
+    def positions(self) -> dict[Owner, dict[TopicPartition, int]]:
+        """The positions by owner and partition.
+
+        Raises:
+            ValueError: one cannot be read.
+        """
+        found: dict[Owner, dict[TopicPartition, int]] = {}
+        for (owner, partition), held in self._held.items():
+            if isinstance(held, ValueError):
+                raise held
+            if held is not None:
+                found.setdefault(owner, {})[partition] = held
+        return found
 
 
 def newest(records: Iterable[tuple[bytes, bytes | None]]) -> dict[Owner, dict[TopicPartition, int]]:
@@ -84,17 +137,10 @@ def newest(records: Iterable[tuple[bytes, bytes | None]]) -> dict[Owner, dict[To
     Raises:
         ValueError: a position cannot be read.
     """
-    held: dict[Owner, dict[TopicPartition, int]] = {}
+    held = Newest()
     for key, value in records:
-        stored = read_stored_offset(key, value)
-        if stored is None:
-            continue
-        own = held.setdefault(stored.owner, {})
-        if stored.offset is None:
-            own.pop(stored.partition, None)
-        else:
-            own[stored.partition] = stored.offset
-    return {owner: own for owner, own in held.items() if own}
+        held.add(key, value)
+    return held.positions()
 
 
 def _json(value: object) -> bytes:
@@ -112,7 +158,7 @@ def _read_key(key: bytes) -> tuple[Owner, TopicPartition] | None:
     try:
         match json.loads(key):
             case [str(connector), {"cluster": str(cluster), "partition": int(number), "topic": str(topic), **others}]:
-                if others or isinstance(number, bool) or not 0 <= number < 2**31:
+                if others or isinstance(number, bool) or not 0 <= number < 2**31 or len(topic) > LONGEST_NAME:
                     return None
                 for name in (connector, cluster, topic):
                     name.encode()  # half a character is none of Connect's
@@ -122,7 +168,7 @@ def _read_key(key: bytes) -> tuple[Owner, TopicPartition] | None:
     return None
 
 
-def _read_value(key: bytes, value: bytes) -> int:
+def _read_value(key: bytes, value: bytes) -> int | ValueError:
     try:
         match json.loads(value):
             case {"offset": int(offset)} if not isinstance(offset, bool) and -1 <= offset < 2**63:
@@ -130,7 +176,7 @@ def _read_value(key: bytes, value: bytes) -> int:
     except (ValueError, RecursionError):
         pass
     shown = key[:300].decode(errors="replace")
-    raise ValueError(
+    return ValueError(
         f"the position of {shown} is not a number under offset: {value[:80]!r}; write what it was before, or remove "
         "it with a record without a value under this key: the partition is not taken over then"
     )
