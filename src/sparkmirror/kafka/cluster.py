@@ -21,7 +21,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from kafka import errors as kafka_errors
 from sparkmirror.config.settings import ClientSettings
-from sparkmirror.errors import LinkError
+from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.causes import NOT_REACHED, Cause, cause_of
 from sparkmirror.kafka.login_errors import shortened
@@ -39,6 +39,7 @@ IN_FLIGHT = 5
 BESIDE = 3
 """Further requests on the same connection, such as those that look after a lane."""
 FRAME_LIMIT = 256 << 20
+CLOSED = "the connections to it were closed by another thread"
 ANY_MS = 3_000
 """How long a broker that stands for any other may think, the first time."""
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class Cluster:
         self.alias = alias
         self.settings = settings
         self.backoff = Backoff.of(settings)
+        self._closing = False
         self._owns_loop = loop is None
         client_id = settings.client_id or f"sparkmirror-{alias}-{role}"
         self.loop = loop or new_loop(client_id)
@@ -108,7 +110,7 @@ class Cluster:
         Raises:
             LinkError: no connection, a broken one, or no answer in time.
         """
-        return self.loop.run(self.exchange, request, node, timeout_ms, patience_ms)
+        return self.run(self.exchange, request, node, timeout_ms, patience_ms)
 
     async def exchange(
         self, request: Any, node: int | None = None, timeout_ms: int = CALL_MS, patience_ms: int = ANY_MS
@@ -261,8 +263,21 @@ class Cluster:
         future.add_errback(lambda failure: done(self.link_error(failure)))
 
     def run(self, work: Callable[[*Ts], Coroutine[Any, Any, T]], *args: *Ts) -> T:
-        """Runs a coroutine function on the loop and returns its result."""
-        return cast("T", self.loop.run(work, *args))
+        """Runs a coroutine function on the loop and returns its result.
+
+        Raises:
+            LinkError: another thread has closed the connections, maybe meanwhile.
+        """
+        if self._closing:
+            raise self._link_error(CLOSED, Cause())
+        try:
+            return cast("T", self.loop.run(work, *args))
+        except SparkmirrorError:
+            raise
+        except (Exception, GeneratorExit) as failure:
+            if self._closing:
+                raise self._link_error(CLOSED, Cause()) from failure
+            raise
 
     def link_error(self, failure: BaseException) -> LinkError:
         """Maps what kafka-python raised to the error that tells a person."""
@@ -304,13 +319,17 @@ class Cluster:
 
         The thread of the loop closes them: from another thread, it would take a socket away while the loop reads from
         it, writes to it or waits for it. A loop that is held for longer than `CLOSE_MS` closes them when it goes on.
+        Calls of other threads that wait, or come now, fail.
         """
+        self._closing = True
         if self._owns_loop and not self._end_loop():
             log.warning("cluster %s: the network loop did not end within %d ms", self.alias, CLOSE_MS)
             return
         self.connections.close()
         if self._owns_loop:
             self.loop.close()
+            # A call may have come between the end of the loop and its closing: kafka-python would leave it waiting.
+            self.loop._fail_pending_waiters(kafka_errors.KafkaConnectionError(CLOSED))
 
     def _end_loop(self) -> bool:
         """Has the loop's thread close the connections and end; whether it has ended."""
