@@ -34,6 +34,16 @@ def test_the_mechanism_of_a_sentence_is_the_one_that_was_used():
     assert refusal(f"SaslAuthenticationFailedError: {words}", "PLAIN") == NOT_SHOWN
 
 
+@pytest.mark.parametrize("password", ["Invalid", "username", "SaslAuthenticationFailed", "IllegalSaslStateError"])
+def test_a_password_that_is_a_word_of_a_sentence_is_not_shown_and_leaves_no_gap(password: str):
+    words = "Authentication failed: Invalid username or password"
+    for name in ("SaslAuthenticationFailedError", "IllegalSaslStateError"):
+        said = refusal(f"{name}: {words}", "PLAIN", password)
+        assert password not in said
+        assert "[hidden]" not in said
+    assert refusal(f"SaslAuthenticationFailedError: {words}", "PLAIN", "Invalid1") == words
+
+
 def test_other_words_are_not_shown_and_other_errors_are_named():
     assert refusal("IllegalSaslStateError: hunter2", "PLAIN") == f"IllegalSaslStateError: {NOT_SHOWN}"
     assert refusal("hunter2: hunter2", "PLAIN") == NOT_SHOWN

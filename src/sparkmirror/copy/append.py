@@ -193,7 +193,7 @@ class Appender:
             elif result.code == 0:
                 acknowledge(partition, batch, result.base_offset, result.stamped_ms)
             else:
-                partition.refused(batch, result.code, result.message, result.record)
+                partition.refused(batch, result.code, self._cluster.told(result.message), result.record)
         for target in _missing(sent, told):
             partition, batch = sent[target]
             partition.refused(batch, NETWORK_EXCEPTION, "the broker's answer does not mention the partition")

@@ -139,7 +139,7 @@ def describe_acls(
                 key=kind,
                 value=None if disabled else frozenset(_bindings(response.resources)),
                 code=0 if disabled else response.error_code,
-                message=response.error_message or "",
+                message=cluster.told(response.error_message),
             )
 
     explain = _explaining(cluster, "DESCRIBE")
@@ -253,7 +253,7 @@ def _change(
                 continue
             last = None
             for binding, result in zip(piece, found, strict=True):
-                yield Answer(key=binding, code=result.error_code, message=result.error_message or "")
+                yield Answer(key=binding, code=result.error_code, message=cluster.told(result.error_message))
 
     explain = _explaining(cluster, "ALTER")
     return repeat(

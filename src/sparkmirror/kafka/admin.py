@@ -213,7 +213,9 @@ def create_topics(
         for topic in response.topics:
             # An earlier attempt that seemed to fail has created it after all.
             late = topic.error_code == TOPIC_ALREADY_EXISTS and attempts[topic.name] > 1
-            yield Answer(key=topic.name, code=0 if late else topic.error_code, message=topic.error_message or "")
+            yield Answer(
+                key=topic.name, code=0 if late else topic.error_code, message=cluster.told(topic.error_message)
+            )
 
     sizes = {name: max(1, topic.partitions) for name, topic in wanted.items()}
     factors = {name: topic.replication_factor for name, topic in wanted.items()}
@@ -231,7 +233,7 @@ def create_partitions(cluster: Cluster, totals: Mapping[str, int], timeout_ms: i
 
     def read(response: Any) -> Iterable[Answer[str, None]]:
         for result in response.results:
-            yield Answer(key=result.name, code=result.error_code, message=result.error_message or "")
+            yield Answer(key=result.name, code=result.error_code, message=cluster.told(result.error_message))
 
     explain = explaining(cluster, "ALTER")
     return changes.apply(cluster, Change(sizes=totals, request=request, read=read, explain=explain), timeout_ms)
@@ -247,7 +249,7 @@ def delete_topics(cluster: Cluster, topics: Sequence[str], timeout_ms: int = ADM
 
     def read(response: Any) -> Iterable[Answer[str, None]]:
         for result in response.responses:
-            yield Answer(key=result.name, code=result.error_code, message=result.error_message or "")
+            yield Answer(key=result.name, code=result.error_code, message=cluster.told(result.error_message))
 
     explain = explaining(cluster, "DELETE")
     sizes = dict.fromkeys(topics, 1)

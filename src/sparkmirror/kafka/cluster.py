@@ -25,6 +25,7 @@ from sparkmirror.errors import LinkError, SparkmirrorError
 from sparkmirror.kafka.backoff import Backoff
 from sparkmirror.kafka.causes import NOT_REACHED, Cause, cause_of
 from sparkmirror.kafka.login_errors import shortened
+from sparkmirror.kafka.said import secrets_in, shown
 from sparkmirror.kafka.security import connection_options
 from sparkmirror.kafka.throttling import Once, Throttling
 from sparkmirror.kafka.transport import ConnectionManager
@@ -71,6 +72,7 @@ class Cluster:
         self.alias = alias
         self.settings = settings
         self.backoff = Backoff.of(settings)
+        self._secrets = secrets_in(settings)
         self._closing = False
         self._owns_loop = loop is None
         client_id = settings.client_id or f"sparkmirror-{alias}-{role}"
@@ -293,6 +295,10 @@ class Cluster:
         cause = cause_of(failure, self.settings.security.mechanism)
         held = self._held_back()
         return self._link_error(reason, cause if cause.hint else held if held.hint else NOT_REACHED)
+
+    def told(self, words: str | None) -> str:
+        """What a broker says of an error in its own words, as it may be shown; "" where it says nothing."""
+        return shown(words or "", self._secrets)
 
     def _held_back(self) -> Cause:
         """What is known of a failure while a quota holds this client back."""

@@ -85,7 +85,7 @@ def describe_configs(
                     key=result.resource_name,
                     value={entry.name: _entry(entry) for entry in result.configs},
                     code=result.error_code,
-                    message=result.error_message or "",
+                    message=cluster.told(result.error_message),
                 )
 
     return repeat(topics, ask, explaining(cluster, "DESCRIBE_CONFIGS"), timeout_ms, cluster.backoff)
@@ -120,7 +120,7 @@ def alter_configs(
 
     def read(response: Any) -> Iterable[Answer[str, None]]:
         for result in response.responses:
-            yield Answer(key=result.resource_name, code=result.error_code, message=result.error_message or "")
+            yield Answer(key=result.resource_name, code=result.error_code, message=cluster.told(result.error_message))
 
     sizes = {name: len(alterations) for name, alterations in wanted.items()}
     change = Change(sizes=sizes, request=request, read=read, explain=explaining(cluster, "ALTER_CONFIGS"))

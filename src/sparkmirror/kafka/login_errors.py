@@ -16,6 +16,7 @@ from typing import Any
 from kafka import errors as kafka_errors
 from sparkmirror.config.secret import HIDDEN
 from sparkmirror.config.security_settings import SaslMechanism
+from sparkmirror.kafka.said import repeats
 
 MOST_CHARACTERS = 1_000
 RUN = 16
@@ -90,19 +91,22 @@ def login_failure(failure: Exception, mechanism: str, shown: Iterable[bytes], pa
     if isinstance(failure, LoginRefusedError):
         return LoginRefusedError(shortened(without_secrets(failure.reason, secrets, password)), failure.remedy)
     if isinstance(failure, kafka_errors.SaslAuthenticationFailedError):
-        return kafka_errors.SaslAuthenticationFailedError(refusal(" ".join(map(str, failure.args)), mechanism))
+        return kafka_errors.SaslAuthenticationFailedError(
+            refusal(" ".join(map(str, failure.args)), mechanism, password)
+        )
     failure.args = tuple(
         shortened(without_secrets(each, secrets, password)) if isinstance(each, str) else each for each in failure.args
     )
     return failure
 
 
-def refusal(text: str, mechanism: str) -> str:
+def refusal(text: str, mechanism: str, password: str | None = None) -> str:
     """What may be shown of a refused login: the name of an error other than a refusal, and words that are known. Pure.
 
     Args:
         text: of kafka-python: the name of the error and the broker's words, or its own words.
         mechanism: by which the client logs in.
+        password: of the client, which may be a word of these.
     """
     name, _, words = text.partition(": ")
     code = name if isinstance(getattr(kafka_errors, name, None), type) else ""
@@ -110,7 +114,8 @@ def refusal(text: str, mechanism: str) -> str:
     known = said in _SENTENCES or said in {each.format(mechanism) for each in _OF_A_MECHANISM}
     told = said if known else NOT_SHOWN
     named = code and code != kafka_errors.SaslAuthenticationFailedError.__name__
-    return f"{code}: {told}" if named else told
+    chosen = f"{code}: {told}" if named else told
+    return NOT_SHOWN if told is not NOT_SHOWN and repeats(chosen, [password or ""]) else chosen
 
 
 def scram_error(text: str) -> str:

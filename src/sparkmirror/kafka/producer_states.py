@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafka.protocol.admin import DescribeProducersRequest
@@ -50,7 +51,7 @@ async def ask_leaders_for_producers(
     return [
         told
         for node, answer in answers.items()
-        for told in of_asked(cluster, node, frozenset(by_node[node]), answer, _read)
+        for told in of_asked(cluster, node, frozenset(by_node[node]), answer, partial(_read, cluster))
     ]
 
 
@@ -62,7 +63,7 @@ def _request(partitions: Iterable[TopicPartition]) -> Any:
     return DescribeProducersRequest(topics=[topic(name=name, partition_indexes=own) for name, own in numbers.items()])
 
 
-def _read(response: Any) -> Iterable[Answer[TopicPartition, Mapping[int, ProducerState]]]:
+def _read(cluster: Cluster, response: Any) -> Iterable[Answer[TopicPartition, Mapping[int, ProducerState]]]:
     for topic in response.topics:
         for part in topic.partitions:
             states = {
@@ -70,4 +71,4 @@ def _read(response: Any) -> Iterable[Answer[TopicPartition, Mapping[int, Produce
                 for one in part.active_producers
             }
             place = TopicPartition(topic.name, part.partition_index)
-            yield Answer(key=place, value=states, code=part.error_code, message=part.error_message or "")
+            yield Answer(key=place, value=states, code=part.error_code, message=cluster.told(part.error_message))

@@ -12,6 +12,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from sparkmirror.errors import LinkError
 from sparkmirror.kafka.cluster import Cluster
+from sparkmirror.kafka.codes import name_of
 from sparkmirror.kafka.leaders import together
 from sparkmirror.kafka.rounds import Deadline
 
@@ -63,7 +64,7 @@ def _settings(node: int, answer: Any) -> Mapping[str, str | None] | None:
         return None
     (result,) = results
     if result.error_code:
-        log.debug("broker %d does not tell its settings: %s", node, result.error_message)
+        log.debug("broker %d does not tell its settings: %s", node, name_of(result.error_code))
         return None
     return {entry.name: entry.value for entry in result.configs}
 
