@@ -31,6 +31,7 @@ from sparkmirror.duties.topics import remote_topic
 from sparkmirror.events import Event, Kind
 from sparkmirror.flow.dry_run import preview
 from sparkmirror.flow.occupied import Found, Occupied, TargetLogs, repeating
+from sparkmirror.flow.planner import _beginning
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.cluster import Cluster
 from sparkmirror.kafka.journal import Journal
@@ -329,6 +330,29 @@ def test_heartbeats_of_other_mirrors_stop_no_copy_of_heartbeats(*, beats: bool) 
         subject = Occupied(FLOW, logs)
         assert (subject.held([(here, there)]) == frozenset()) is beats
         assert (subject.look([(here, there)]) == {}) is beats
+
+
+@pytest.mark.parametrize("policy", [PolicyChoice(), IDENTITY], ids=["renamed", "kept"])
+@pytest.mark.parametrize("reset", AutoOffsetReset)
+def test_a_name_of_heartbeats_is_no_way_into_a_topic_of_others(policy: PolicyChoice, reset: AutoOffsetReset) -> None:
+    """Whoever may create topics on the source chooses it, and may leave the topic empty at first."""
+    flow = replace(FLOW, policy=policy, auto_offset_reset=reset)
+    here, there = TopicPartition("pay.heartbeats", 0), TopicPartition("A.pay.heartbeats", 0)
+    found = Found(records={there: [Seen(7, WHEN, b"x")]}, failed={})
+    logs: Any = SimpleNamespace(
+        of_others=lambda _: found,
+        hold_heartbeats=lambda _: frozenset(),
+        copied=lambda _, found: replace(found, records={}),  # of none there is an equal one on the source
+    )
+    (event,) = Occupied(flow, logs).look([(here, there)]).values()
+    assert event.kind is Kind.TARGET_NOT_EMPTY
+    assert "record 7 of A.pay.heartbeats-0 was written by another producer" in event.text
+    assert Occupied(replace(flow, topics_append=("pay.heartbeats",)), logs).look([(here, there)]) == {}
+    assert _beginning(flow, [here, PLAIN], {here: 0, PLAIN: 0}, {here: 0, PLAIN: 0}) == {here}
+    assert _beginning(flow, [here, PLAIN], {here: 0, PLAIN: 0}, {here: 0, PLAIN: 1}) == {here, PLAIN}
+
+
+PLAIN = TopicPartition("orders", 0)
 
 
 @pytest.mark.parametrize("policy", [PolicyChoice(), IDENTITY])

@@ -17,7 +17,7 @@ from sparkmirror.duties.creations import TopicCreations
 from sparkmirror.duties.duty import Change, Sides, Sign
 from sparkmirror.duties.internal_topics import missing_internal_topics
 from sparkmirror.duties.missing_topics import creation
-from sparkmirror.duties.topics import withheld
+from sparkmirror.duties.topics import is_heartbeats, withheld
 from sparkmirror.errors import ConfigError, LinkError, SparkmirrorError
 from sparkmirror.events import Event
 from sparkmirror.flow import unasked
@@ -131,7 +131,8 @@ def _occupied(sides: Sides, fresh: Pairs) -> Mapping[TopicPartition, Event]:
     filled = {here.topic for here, end in ends.items() if first[here] < end}
     ids = (admin.cluster_id(sides.source, timeout_ms), admin.cluster_id(sides.target, timeout_ms))
     logs = TargetLogs(flow, sides.source, sides.target, *ids)
-    return Occupied(flow, logs).look([pair for pair in fresh if pair[0].topic in filled])
+    due = [pair for pair in fresh if pair[0].topic in filled or is_heartbeats(flow, pair[0].topic)]
+    return Occupied(flow, logs).look(due)
 
 
 def _duty_changes(sides: Sides) -> Iterator[Change]:

@@ -290,7 +290,7 @@ class Occupied:
         asked = dict(due) | {here: there for topic in topics for here, there in self._stopped.get(topic, {}).items()}
         found = self._of_others(list(asked.items()))
         if self._config.tells_writers and found.records:
-            found = self._logs.copied(tuple(asked.items()), found)
+            found = self._but_for_applications(tuple(asked.items()), found)
         written = {there.topic: (there, one[-1]) for there, one in sorted(found.records.items(), reverse=True)}
         flows = {there.topic: (there, flow) for there, flow in sorted(found.flows.items(), reverse=True)}
         for topic in topics:
@@ -309,6 +309,18 @@ class Occupied:
             elif there in found.failed:
                 refused[here] = _unread(there, found.failed[there])
         return refused
+
+    def _but_for_applications(self, pairs: Pairs, found: Found) -> Found:
+        """What others wrote, without records of applications where these may write too: there names are kept."""
+        renamed = {there for here, there in pairs if self._is_renamed_heartbeats(here.topic, there.topic)}
+        named = {there: some for there, some in found.records.items() if there in renamed}
+        rest = {there: some for there, some in found.records.items() if there not in renamed}
+        copied = self._logs.copied(pairs, replace(found, records=rest))
+        return replace(copied, records={**copied.records, **named})
+
+    def _is_renamed_heartbeats(self, topic: str, copy: str) -> bool:
+        """Whether a topic has a name of heartbeats, and its copy another one also where names are kept."""
+        return topic != copy and is_heartbeats(self._config, topic)
 
     def held(self, pairs: Pairs) -> frozenset[str]:
         """The target topics that hold records of others where partitions begin, though nobody has said that they may.
@@ -336,7 +348,7 @@ class Occupied:
         return replace(found, records=records, flows={p: f for p, f in found.flows.items() if p.topic not in beats})
 
     def _of_nobody(self, topic: str, there: TopicPartition, newest: Seen) -> str:
-        if self._config.tells_writers:
+        if self._config.tells_writers and not self._is_renamed_heartbeats(topic, there.topic):
             what = f"record {newest.offset} of {there} is the same as one of the source"
         else:
             what = f"record {newest.offset} of {there} was written by another producer"
@@ -350,14 +362,14 @@ class Occupied:
 
 
 def repeating(config: FlowConfig, pairs: Pairs) -> Pairs:
-    """Those that, without a position, begin at the oldest record by default, where nobody said that they may."""
+    """Those that, without a position, begin where nobody said that they may: at the oldest record by default."""
     appended = append_filter(config)
     topics = {
         topic
         for topic in {here.topic for here, _ in pairs}
         if not (is_homeward(config, topic) or appended.matches(topic))
     }
-    return [(here, there) for here, there in pairs if here.topic in topics and _from_oldest(config, here)]
+    return [(here, there) for here, there in pairs if here.topic in topics and _is_looked_at(config, here)]
 
 
 def _of_flow(topic: str, there: TopicPartition, flow: str) -> str:
@@ -370,9 +382,10 @@ def _of_flow(topic: str, there: TopicPartition, flow: str) -> str:
     )
 
 
-def _from_oldest(config: FlowConfig, here: TopicPartition) -> bool:
+def _is_looked_at(config: FlowConfig, here: TopicPartition) -> bool:
+    """Whether it begins at the oldest record, or has a name of heartbeats, and nobody said where it begins."""
     if config.start.of(*here) is None:
-        return config.auto_offset_reset is not AutoOffsetReset.LATEST
+        return config.auto_offset_reset is not AutoOffsetReset.LATEST or is_heartbeats(config, here.topic)
     return not config.start.chosen(*here)
 
 

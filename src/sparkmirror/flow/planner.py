@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig
 from sparkmirror.duties.forth import AT_END, NO_WAY_HOME, Verdict
-from sparkmirror.duties.topics import is_homeward
+from sparkmirror.duties.topics import is_heartbeats, is_homeward
 from sparkmirror.errors import BrokerError, LinkError, SparkmirrorError
 from sparkmirror.events import Event, Kind, now_ms
 from sparkmirror.flow.facts import Facts
@@ -82,7 +82,8 @@ def starts_of(
         moves: where an operator wants them to go on.
         floors: recovery points that are known to be later than those on record.
         home: where what others wrote to copies may begin to go home.
-        occupied: asked about partitions that would begin without a position, of topics with something to copy.
+        occupied: asked about partitions that would begin without a position, of topics with something to copy, or
+            with a name of heartbeats.
         once: whether the copy ends at the source's present end.
 
     Returns:
@@ -110,7 +111,7 @@ def starts_of(
         for here, at in homeward_starts(home, seen.ends).items()
         if here in seen.starts
     }
-    beginning = _beginning([p for p in starts if p not in moves], starts, seen.ends)
+    beginning = _beginning(config, [p for p in starts if p not in moves], starts, seen.ends)
     foreign = occupied([pair for pair in pairs if pair[0] in beginning])
     known = Known(
         progress=progress,
@@ -270,11 +271,18 @@ def _between(topic: str, alias: str) -> Event:
 
 
 def _beginning(
-    fresh: Sequence[TopicPartition], starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    config: FlowConfig,
+    fresh: Sequence[TopicPartition],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
 ) -> set[TopicPartition]:
-    """The partitions of topics of which something would be copied that lies there already."""
+    """The partitions of topics of which something would be copied that lies there already.
+
+    A topic with a name of heartbeats is one of them while it is empty, too: whoever has created it on the source has
+    chosen where its first record goes, and not who wrote ``topics``.
+    """
     topics = {here.topic for here in fresh if starts.get(here, ends[here]) < ends[here]}
-    return {here for here in fresh if here.topic in topics}
+    return {here for here in fresh if here.topic in topics or is_heartbeats(config, here.topic)}
 
 
 def homeward_starts(home: Verdict, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
