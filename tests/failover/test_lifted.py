@@ -67,6 +67,9 @@ class Brokers:
         self.sent.append(len(request.creations))
         return SimpleNamespace(results=[SimpleNamespace(error_code=0, error_message=None)] * self.sent[-1])
 
+    def told(self, words: str | None) -> str:
+        return words or ""
+
 
 @pytest.mark.parametrize(("proofs", "sent"), [(0, []), (1, [500]), (2, [500, 500]), (3, [500, 500, 1])])
 def test_no_rule_is_made_by_who_has_the_operation_no_more(proofs: int, sent: list[int]):

@@ -657,9 +657,14 @@ def sight(
         earlier=earlier_in(operation),
         lost_start=state.lacks_all_starts if operation is None else bool(operation.facts.get(LOST_START)),
         unasked=frozenset(() if operation is None else operation.facts.get(UNASKED, ())),
-        lost=frozenset(
-            (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost
-        ),
+        lost=_lost(state),
+    )
+
+
+def _lost(state: JournalState) -> frozenset[tuple[str, TopicPartition]]:
+    """Where the source has lost what groups had committed."""
+    return frozenset(
+        (seen.group, TopicPartition(seen.topic, number)) for seen in state.groups.values() for number in seen.lost
     )
 
 

@@ -262,9 +262,7 @@ class Desk:
                 *(() if source.answers else unbrought.told_last(flow, state)),
                 *((_not_begun(flow.name, [str(place) for place in young]),) if young else ()),
                 *narrowed.before(flow, state),
-                *(plan.held_before(flow.name, state.held) if unfinished is None else ()),
-                *_back_held(flow.name, state, back, self._file),
-                *self._back_unknown(answers=source.answers),
+                *self._holds(back, answers=source.answers),
                 *plan.unseen_losses(flow.name, state.groups_seen),
                 *_mirrors_shut_out(flow, source, options, self._file),
                 *(() if source.answers else old_groups.said_of(flow, state, now_ms())),
@@ -673,6 +671,15 @@ class Desk:
         if not before.held_by:
             return ()
         return _back_held(self._sides.flow.name, self._store.state, self._record_of_back(), self._file)
+
+    def _holds(self, back: JournalState | None, *, answers: bool) -> tuple[str, ...]:
+        """What is said of earlier operations that hold the flow or the flow back, or may."""
+        name, state = self._sides.flow.name, self._store.state
+        return (
+            *(plan.held_before(name, state.held) if self.unfinished is None else ()),
+            *_back_held(name, state, back, self._file),
+            *self._back_unknown(answers=answers),
+        )
 
     def _back_unknown(self, *, answers: bool) -> tuple[str, ...]:
         """What is told of a flow back whose record cannot be read, since the source does not answer."""

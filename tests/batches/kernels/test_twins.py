@@ -60,6 +60,7 @@ last one, in ``test_provenance``."""
 PARTS = {
     "crc": {"append_by_instruction", "append_by_table", "crc32c", "multiply", "shift"},
     "crc32": {"crc32"},
+    "decode": {"headers_in"},
     "deltas": {"delta_of", "time_of"},
     "pour": {"parse"},
     "varint": {"read", "size_of", "write"},
