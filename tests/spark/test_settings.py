@@ -13,8 +13,10 @@ from sparkmirror.spark.settings import (
     Exposure,
     SparkOptions,
     check_exposure,
+    check_submissions,
     executors_python,
     exposure,
+    masters_of,
     parse_options,
     session_settings,
 )
@@ -247,3 +249,17 @@ def test_a_network_that_is_not_closed_is_refused_unless_the_command_line_says_th
 def test_spark_shows_its_page_only_where_it_is_told_to(master):
     assert settings(master)["spark.ui.enabled"] == "false"
     assert settings(master, "spark.ui.enabled=true")["spark.ui.enabled"] == "true"
+
+
+def test_a_master_that_takes_programs_from_whoever_asks_is_refused_unless_it_may():
+    options = parse_options(MASTER, (), None)
+    assert masters_of(options) == ["spark.example.com"]
+    assert masters_of(parse_options(None, (), None)) == masters_of(parse_options("yarn", (), None)) == []
+    assert check_submissions(options, ()) == ""
+    with pytest.raises(
+        ConfigError, match=r"anybody who reaches it .*spark\.example\.com.*spark\.master\.rest\.enabled=false"
+    ):
+        check_submissions(options, ("spark.example.com",))
+    allowed = parse_options(MASTER, ("spark.master.rest.enabled=true",), None)
+    assert "anybody who reaches it" in check_submissions(allowed, ("spark.example.com",))
+    assert "other users of this machine" in check_submissions(options, ("127.0.0.1", "localhost"))

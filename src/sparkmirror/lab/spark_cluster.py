@@ -39,6 +39,9 @@ _CONF = """\
 spark.deploy.maxExecutorRetries -1
 # A worker that is killed is known by its closed connection; one that is stopped, after this many seconds.
 spark.worker.timeout 20
+# Ports on which anybody could submit programs, or end the application.
+spark.master.rest.enabled false
+spark.ui.killEnabled false
 """
 
 

@@ -33,10 +33,13 @@ from sparkmirror.spark.settings import (
     Exposure,
     SparkOptions,
     check_exposure,
+    check_submissions,
     executors_python,
     exposure,
+    masters_of,
     session_settings,
 )
+from sparkmirror.spark.submissions import open_to_all
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +89,12 @@ def _check_network(session: SparkSession, options: SparkOptions) -> None:
     found = exposure(dict(session.sparkContext.getConf().getAll()))
     try:
         check_exposure(options, found)
+        submissions = check_submissions(options, open_to_all(masters_of(options)))
     except ConfigError:
         close_session(session)
         raise
+    if submissions:
+        log.warning("%s", submissions)
     if found is not Exposure.NOTHING:
         log.warning("%s", found.value)
     if found is Exposure.TO_USERS:

@@ -83,6 +83,7 @@ _MASTER_KEY = "spark.master"
 _DRIVER, _BIND = "spark.driver.host", "spark.driver.bindAddress"
 _AUTHENTICATE = "spark.authenticate"
 _CRYPTO = "spark.network.crypto.enabled"
+_SUBMISSIONS = "spark.master.rest.enabled"
 _ENCRYPTION = (_CRYPTO, "spark.authenticate.enableSaslEncryption", "spark.ssl.rpc.enabled")
 
 _ADDRESS = r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
@@ -218,6 +219,38 @@ def exposure(settings: Mapping[str, str]) -> Exposure:
     if not authenticates:
         return Exposure.FETCHED
     return Exposure.NOTHING if any(_is_on(settings, key) for key in _ENCRYPTION) else Exposure.READ
+
+
+def check_submissions(options: SparkOptions, hosts: Sequence[str]) -> str:
+    """Refuses a cluster whose master takes programs from whoever asks, unless the command line says that it may.
+
+    Args:
+        options: what the user says.
+        hosts: of masters that take them.
+
+    Returns:
+        What the log is to say; "" for nothing.
+
+    Raises:
+        ConfigError: with what has to be set.
+    """
+    if not hosts:
+        return ""
+    near = all(map(is_loopback, hosts))
+    reason = (
+        f"{'other users of this machine' if near else 'anybody who reaches it'} can have the Spark master on "
+        f"{', '.join(hosts)} run programs as its workers' user, and so read the flows' settings, passwords included: "
+        "its REST server of submissions (port 6066) asks nobody for a login, also where spark.authenticate is on"
+    )
+    remedy = f"set {_SUBMISSIONS}=false on the master and start it again, see docs/spark.md#secrets"
+    if near or dict(options.conf).get(_SUBMISSIONS, "").lower() == "true":
+        return f"{reason}: {remedy}"
+    raise _wrong(reason, f"{remedy}; or say that it may be so with --conf {_SUBMISSIONS}=true")
+
+
+def masters_of(options: SparkOptions) -> list[str]:
+    """The hosts of the masters of a standalone cluster; none of another manager."""
+    return _masters(options.master) if options.master is not None and options.master.startswith("spark://") else []
 
 
 def is_loopback(host: str) -> bool:
