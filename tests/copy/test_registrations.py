@@ -79,7 +79,7 @@ def test_what_earlier_releases_wrote_is_read():
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [('["chain",1,2]', '{"v":1}'), ('["writer",7]', '{"v":2,"else":1}')],
+    [('["chain",1,2]', '{"v":1}'), ('["writer", 7]', '{"v":2,"else":1}')],
     ids=["kind", "version"],
 )
 def test_what_a_later_release_writes_is_passed_over(key: str, value: str):
@@ -94,6 +94,8 @@ def test_what_a_later_release_writes_is_passed_over(key: str, value: str):
         ('["writer"]', '{"v":1}'),
         ('["writer",1]', "[]"),
         ('["writer","x"]', '{"v":1}'),
+        ('["writer",1]', '{"v":1,"flow":"a->b","cluster":"b","origin":["a"]}'),
+        ('["writer", 1.0]', '{"v":1,"flow":"a->b","cluster":"b","origin":["a"]}'),
     ],
 )
 def test_what_is_not_a_registration_is_an_error(key: str, value: str):
@@ -244,7 +246,7 @@ def test_a_ring_is_closed_by_who_brings_the_source_what_came_from_the_target_thr
 def test_what_is_no_registration_is_told_of_by_what_is_wrong_with_it():
     pairs = [
         ("hello", "x"),
-        ('["writer",7]', "x"),
+        ('["writer", 7]', "x"),
         ('["writer",8]', None),
         ('["chain",1]', '{"v":1}'),
         ('["writer"]', "x"),
@@ -252,5 +254,5 @@ def test_what_is_no_registration_is_told_of_by_what_is_wrong_with_it():
     lines = foreign_among([Entry(offset, key, value) for offset, (key, value) in enumerate(pairs)]).lines("t-0")
     assert [line.split(": passed over")[0] for line in lines] == [
         't-0 holds 2 records with keys that no mirror writes, the last at offset 4, key ["writer"]',
-        't-0 holds a record with values that no mirror writes, the last at offset 1, key ["writer",7]',
+        't-0 holds a record with values that no mirror writes, the last at offset 1, key ["writer", 7]',
     ]

@@ -119,6 +119,44 @@ def test_prefixes_are_renamed_where_a_copied_topic_has_them(
     assert wanted(flow, parsed(source), ("payments-1",)) == (parsed(target) if target else frozenset())
 
 
+@pytest.mark.parametrize("pattern", [PatternType.PREFIXED, PatternType.LITERAL])
+def test_an_asterisk_as_a_prefix_means_names_that_begin_with_it(flow: FlowConfig, pattern: PatternType):
+    some = replace(parse("ALLOW READ alice topic *"), pattern=pattern)
+    (one,) = translate(replace(flow, acls=WIDE), [some])
+    assert (one.name, one.pattern) == (("A.*" if pattern is PatternType.PREFIXED else "A."), PatternType.PREFIXED)
+    assert wanted(replace(flow, acls=WIDE), [some], ("payments-1",)) == (
+        frozenset() if pattern is PatternType.PREFIXED else {one}
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "sync", "source", "copied"),
+    [
+        (PolicyChoice(), AclSync(), ("DENY READ bob topic ord*",), ("DENY READ bob topic A.orders",)),
+        (PolicyChoice(), AclSync(), ("DENY ALL bob topic *",), ("DENY ALL bob topic A.orders",)),
+        (PolicyChoice(), AclSync(), ("DENY READ bob topic pay*", "DENY WRITE * topic *"), ()),
+        (IDENTITY, AclSync(), ("DENY READ bob topic *",), ("DENY READ bob topic orders",)),
+        (IDENTITY, WIDE, ("DENY READ bob topic *",), ("DENY READ bob topic orders",)),
+        (IDENTITY, WIDE, ("DENY READ bob topic ord*",), ("DENY READ bob topic ord*",)),
+        (PolicyChoice(), WIDE, ("DENY READ bob topic *",), ("DENY READ bob topic A.*",)),
+    ],
+)
+def test_whom_the_source_keeps_out_of_many_topics_may_not_read_a_copy_either(
+    flow: FlowConfig, policy: PolicyChoice, sync: AclSync, source: tuple[str, ...], copied: tuple[str, ...]
+):
+    flow, given = replace(flow, policy=policy, acls=sync), parse("ALLOW READ * topic orders")
+    (allowed,) = translate(flow, [given])
+    assert wanted(flow, {given, *parsed(*source)}, ("orders", "payments-1")) == {allowed, *parsed(*copied)}
+    assert all(can_come_of(flow, each, ("orders", "payments-1")) for each in parsed(*copied))
+
+
+def test_whom_the_source_keeps_out_of_all_that_is_allowed_by_a_prefix_may_not_read_a_copy_either(flow: FlowConfig):
+    flow = replace(flow, policy=IDENTITY, acls=WIDE)
+    given = parsed("ALLOW READ * topic pay*", "DENY READ bob topic *")
+    expected = parsed("ALLOW READ * topic pay*", "DENY READ bob topic payments-1")
+    assert wanted(flow, given, ("orders", "payments-1")) == expected
+
+
 @pytest.mark.parametrize(
     ("sync", "source", "copied"),
     [

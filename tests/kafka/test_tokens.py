@@ -374,7 +374,7 @@ def test_a_token_is_read_from_a_regular_file_that_ends(kind: str, tmp_path: Path
         create(source)
 
 
-@pytest.mark.parametrize("lasts", ["NaN", "Infinity", "-Infinity", "1e400", "1e300", '"soon"', "[]", "{}"])
+@pytest.mark.parametrize("lasts", ["NaN", "Infinity", "-Infinity", "1e400", "1e300", "9" * 400, '"soon"', "[]", "{}"])
 def test_a_token_whose_life_is_no_number_of_seconds_is_refused(lasts: str, monkeypatch: pytest.MonkeyPatch):
     body = f'{{"access_token": "abc", "expires_in": {lasts}}}'.encode()
     monkeypatch.setattr(token_sources, "_post", lambda _: (200, body))

@@ -70,7 +70,7 @@ class Registration:
     @property
     def key(self) -> str:
         """The record's key."""
-        return json.dumps(["writer", self.producer_id])
+        return key_of(self.producer_id)
 
     @property
     def value(self) -> str:
@@ -97,6 +97,11 @@ class Registration:
     def tells(self, epoch: int) -> bool:
         """Whether the records of an epoch tell their way themselves."""
         return self.headers is not None and epoch >= self.headers
+
+
+def key_of(producer_id: int) -> str:
+    """The key under which a producer id is registered."""
+    return json.dumps(["writer", producer_id])
 
 
 def transactional_id(flow: str, origin: Iterable[str], group: int) -> str:
@@ -156,7 +161,8 @@ def registration(key: str, value: str) -> Registration | None:
         if name[0] != "writer":
             return None
         _, producer_id = name
-        count(producer_id)
+        if key != key_of(count(producer_id)):
+            raise ValueError("another spelling, which is another key to Kafka")
     except ValueError as failure:
         raise NotOursError(wrong) from failure
     try:

@@ -5,10 +5,11 @@ it, and what is denied stays denied. Ours, behind keys of their own: prefixes, a
 choice: a denial to write that means everybody is not copied. It would shut out the mirror, which is how the copy comes
 to be written; and a switchover makes just these at the source for a while.
 
-Invariants: nothing is given on the target beyond what came from the source. So a prefix is translated only where every
-topic that it means is renamed to one with the translated prefix, and ``*`` never stays ``*``: that would open all that
-the target has besides. Of topics that an own policy gives one name only the one that is copied there counts: who may
-read another one may not read the copy. A translation does not ask whether a topic or a group is chosen; ``wanted``
+Invariants: nothing is given on the target beyond what came from the source. So a denial of many topics that cannot be
+copied as such is copied by name, for each copied topic of which something is allowed. A prefix is translated only where
+every topic that it means is renamed to one with the translated prefix, and ``*`` never stays ``*``: that would open all
+that the target has besides. Of topics that an own policy gives one name only the one that is copied there counts: who
+may read another one may not read the copy. A translation does not ask whether a topic or a group is chosen; ``wanted``
 does. Bindings of clusters, transactional ids, tokens and users become nothing.
 
 Reference: ``MirrorSourceConnector`` (``shouldReplicateAcl``, ``targetAclBinding``). It takes ``*`` for a topic's name:
@@ -51,19 +52,53 @@ def wanted(
     Raises:
         ConfigError: an expression of the flow cannot be used.
     """
-    some = [binding for binding in bindings if flow.acls.prefixed or not is_wide(binding)]
+    given = list(bindings)
+    some = [binding for binding in given if flow.acls.prefixed or not is_wide(binding)]
     literal = {each.name for each in some if each.kind is ResourceType.TOPIC and not is_wide(each)}
-    copied, groups = _copied(flow, topics.wanted(flow, literal), chosen, begun), group_filter(flow)
+    named = literal.union(chosen) if flow.acls.prefixed else literal
+    copied, groups = _copied(flow, topics.wanted(flow, named), chosen, begun), group_filter(flow)
+    some += _spelled_out(flow, given, some, copied)
 
     def is_chosen(binding: AclBinding) -> bool:
         if binding.kind is ResourceType.GROUP:
             return flow.acls.groups and groups.matches(binding.name)
         if is_wide(binding):
-            prefix = "" if binding.name == EVERYTHING else binding.name
+            prefix = "" if is_everything(binding) else binding.name
             return any(topic.startswith(prefix) for topic in chosen)
         return binding.name in copied
 
     return translate(flow, filter(is_chosen, some))
+
+
+def _spelled_out(
+    flow: FlowConfig, given: Iterable[AclBinding], some: Iterable[AclBinding], copied: Iterable[str]
+) -> list[AclBinding]:
+    """Denials of many topics that cannot be copied as such, for each copied topic of which something is allowed.
+
+    Or whom the source keeps out of a topic could read its copy.
+    """
+    denials = [
+        each
+        for each in given
+        if each.kind is ResourceType.TOPIC and each.permission is Permission.DENY and is_wide(each)
+        if not flow.acls.prefixed or _topic(flow, each) is None
+    ]
+    if not denials:
+        return []
+    allowing = [each for each in some if each.kind is ResourceType.TOPIC and each.permission is Permission.ALLOW]
+    names = [name for name in copied if any(_means(each, name) for each in allowing)]
+    return [
+        replace(denial, name=name, pattern=PatternType.LITERAL)
+        for denial in denials
+        for name in names
+        if _means(denial, name)
+    ]
+
+
+def _means(binding: AclBinding, topic: str) -> bool:
+    if binding.pattern is PatternType.PREFIXED:
+        return topic.startswith(binding.name)
+    return binding.name in (topic, EVERYTHING)
 
 
 def _copied(flow: FlowConfig, names: Iterable[str], chosen: Collection[str], begun: Begun) -> set[str]:
@@ -122,7 +157,12 @@ def origins(flow: FlowConfig, binding: AclBinding) -> Iterator[AclBinding]:
 
 def is_wide(binding: AclBinding) -> bool:
     """Whether it is about more than one resource."""
-    return binding.pattern is PatternType.PREFIXED or binding.name == EVERYTHING
+    return binding.pattern is PatternType.PREFIXED or is_everything(binding)
+
+
+def is_everything(binding: AclBinding) -> bool:
+    """Whether it is about all resources of its kind; as a prefix, ``*`` means names that begin with an asterisk."""
+    return binding.pattern is PatternType.LITERAL and binding.name == EVERYTHING
 
 
 def _translated(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
@@ -149,7 +189,7 @@ def _topic(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
         return replace(binding, name=topics.remote_topic(flow, binding.name))
     if flow.policy.kind is PolicyKind.OWN and not identity:
         return None  # nobody knows which names its answers for all topics with a prefix have in common
-    if binding.name == EVERYTHING:
+    if is_everything(binding):
         everything = None if identity else topics.remote_topic(flow, "")
         return None if everything is None else replace(binding, name=everything, pattern=PatternType.PREFIXED)
     return binding if identity else replace(binding, name=topics.remote_topic(flow, binding.name))
@@ -157,6 +197,6 @@ def _topic(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
 
 def _group(binding: AclBinding) -> AclBinding | None:
     """Groups keep their names, so all groups of the source cannot be told from those of the target."""
-    if binding.name == EVERYTHING:
+    if is_everything(binding):
         return None
     return binding if binding.operation in (*_OF_GROUPS, Operation.ALL) else None

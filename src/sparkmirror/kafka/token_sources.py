@@ -128,7 +128,10 @@ def _seconds(told: Any) -> float:
     Raises:
         TypeError, ValueError: it is none: JSON of Python has ``NaN`` and ``Infinity``, and numbers of any size.
     """
-    seconds = float(told)
+    try:
+        seconds = float(told)
+    except OverflowError as failure:
+        raise ValueError from failure
     if not abs(seconds) <= LATEST:
         raise ValueError
     return seconds
