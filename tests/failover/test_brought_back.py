@@ -13,6 +13,7 @@ import pytest
 from sparkmirror.errors import SparkmirrorError
 from sparkmirror.failover import brought_back, switching
 from sparkmirror.failover.brought_back import order_of, returned, returned_in, rows_of, with_row
+from sparkmirror.failover.living_there import Living
 from sparkmirror.failover.look import moved_while_held
 from sparkmirror.failover.moves import decide
 from sparkmirror.failover.old_groups import said_of_returned
@@ -160,6 +161,17 @@ def test_what_follows_is_told_with_the_operation_that_has_brought_them_back():
     assert "what they have read on a since is read again, what they have set back is skipped" in said
     assert "what a took since the hold is not on b: g, h" in said
     assert said_of_returned({}, "a", "b") == ()
+
+
+def test_a_release_does_not_take_groups_for_brought_back_that_were_only_about_to_be(monkeypatch):
+    """The source does not answer: whatever it says next of groups that are used on the target was left behind."""
+    of, state = desk(), record({TAKEN_BACK: [ROW]})
+    state.held = replace(HOLD, order_ms=10_000)
+    monkeypatch.setattr(switching, "living_there", lambda *_: Living(groups=frozenset({"g"})))
+    monkeypatch.setattr(of, "_source_answers", lambda: False)
+    left, gone, lost = of._left_behind(state)
+    assert [(one.group, one.is_open) for one in left.values()] == [("g", True)]
+    assert (gone, lost) == ((), ())
 
 
 class Noting:

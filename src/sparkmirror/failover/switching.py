@@ -608,7 +608,9 @@ class Desk:
         record, answers = None, self._source_answers()
         if answers:
             record = _about_these(state, self._record_of_back())
-        living, back, found = living_there(self._sides, state, record), _moved_back(state, record), Merged(offsets={})
+        # Not by what the own record has of groups that were brought back: some of them were only about to be.
+        back = {} if record is None else moved_at(record.left.values())
+        living, found = living_there(self._sides, state, record), Merged(offsets={})
         names = {name for name in living.groups if back.get(name, -1) <= held_ms}
         try:
             if answers:
