@@ -162,7 +162,7 @@ ROLES: dict[str, Callable[[Cluster], Any]] = {
     "spots": lambda c: spots.read_spots(c, [spots.Spot(PLACES[0], 2)], take, CALL_MS).complete(),
     "records": lambda c: read_records(c, {PLACES[0]: Span(0, 6)}, take, CALL_MS).complete(),
     "journal": lambda c: c.run(Journal(c, "t").read_all, CALL_MS),
-    "journal in bytes": lambda c: c.run(Journal(c, "t").read_bytes, 0, CALL_MS),
+    "journal in bytes": lambda c: c.run(Journal(c, "t").read_bytes, 0, lambda _: None, CALL_MS),
     "append": lambda c: c.run(Journal(c, "t").append, [("k", "v"), ("l", None)], CALL_MS),
     "idempotent append": write_idempotently,
 }

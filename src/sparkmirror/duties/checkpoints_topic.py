@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sparkmirror.duties.duty import Sides
 from sparkmirror.duties.groups import GroupPlace
 from sparkmirror.duties.mirror_topics import NOT_ALLOWED, CreateTopic, create, exists, with_remedy
 from sparkmirror.errors import BrokerError
 from sparkmirror.kafka.journal import Journal
+from sparkmirror.kafka.stored_records import StoredRecord
 from sparkmirror.mm2.checkpoints import Checkpoint, read_checkpoint, read_key
 from sparkmirror.naming import policy_for
 from sparkmirror.offsets.foreign import LONGEST, Flaw, Foreign
@@ -44,13 +45,11 @@ class CheckpointsTopic:
         if not exists(self._sides.target, self.name, timeout_ms):
             self.newest, self._next = {}, 0
             return False
-        records, following = self._sides.target.run(self._journal.read_bytes, self._next, timeout_ms)
+        following = self._sides.target.run(self._journal.read_bytes, self._next, self._take_all, timeout_ms)
         if following < self._next:  # it was deleted and made anew
             self.newest = {}
-            records, following = self._sides.target.run(self._journal.read_bytes, 0, timeout_ms)
+            following = self._sides.target.run(self._journal.read_bytes, 0, self._take_all, timeout_ms)
         self._next = following
-        for offset, key, value in records:
-            self._take(offset, key, value)
         return True
 
     @property
@@ -87,6 +86,10 @@ class CheckpointsTopic:
                 remedy = f"allow WRITE on Topic {self.name} to this user, or set emit.checkpoints.enabled=false"
                 raise with_remedy(failure, self.name, remedy) from failure
             raise
+
+    def _take_all(self, records: Sequence[StoredRecord]) -> None:
+        for offset, key, value in records:
+            self._take(offset, key, value)
 
     def _take(self, offset: int, key: bytes, value: bytes | None) -> None:
         try:

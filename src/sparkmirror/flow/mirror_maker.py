@@ -13,7 +13,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkmirror.config import FlowConfig, Side, places_of_offsets
 from sparkmirror.duties.duty import Sides
@@ -34,6 +34,7 @@ from sparkmirror.mm2.offset_syncs import OffsetSync, read_key, read_offset_sync
 from sparkmirror.mm2.stored_offsets import Owner
 from sparkmirror.model import TopicPartition
 from sparkmirror.offsets.foreign import LONGEST, Flaw, Foreign
+from sparkmirror.offsets.inherited import NEWEST, SPREAD
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,13 @@ AT_ONCE_MS = 10_000
 
 ABORTED_MS = 90_000
 """For transactions to end otherwise: the broker aborts those of a producer that died, by default after 60 to 70 s."""
+
+MOST_SYNCS = 2_000_000
+"""They take some 250 MB."""
+
+WITHOUT_SYNCS = (
+    "MirrorMaker 2's offset syncs in %s cannot be used (%s): offsets from before the takeover are not translated"
+)
 
 NAMED = 3
 """So many partitions are named in a message."""
@@ -285,40 +293,71 @@ def known_syncs(sides: Sides) -> Mapping[TopicPartition, Sequence[OffsetSync]]:
     """
     flow, topic = sides.flow, topic_of(sides.flow)
     cluster = sides.source if flow.offset_syncs.location is Side.SOURCE else sides.target
-    found: dict[TopicPartition, list[OffsetSync]] = defaultdict(list)
+    syncs = Syncs()
     try:
         if not admin.visible_topics(cluster, [topic], flow.admin_timeout_ms, right="READ"):
             raise SparkmirrorError("it is not there")
-        records, _ = cluster.run(Journal(cluster, topic).read_bytes, 0, flow.admin_timeout_ms)
+        cluster.run(Journal(cluster, topic).read_bytes, 0, syncs.take, flow.admin_timeout_ms)
     except SparkmirrorError as failure:
         if isinstance(failure, BrokerError) and failure.code in UNAUTHORIZED:
             remedy = f"allow READ on Topic {topic} to this user"
             raise explained(failure.code, cluster.alias, topic=topic, remedy=remedy) from failure
-        records = _without(flow, topic, str(failure))
-    foreign = Foreign()
-    for offset, key, value in records:
-        if value is not None:
-            try:
-                sync = read_offset_sync(key, value)
-                if min(sync.upstream, sync.downstream) < 0:
-                    raise ValueError("no log has such offsets")
-            except ValueError:
-                foreign.note(repr(key[:LONGEST]), offset, Flaw.VALUE)
-                _forget(found, key)
-            else:
-                found[sync.partition].append(sync)
-    for line in foreign.lines(f"cluster {cluster.alias}, {topic}"):
+        log.warning(WITHOUT_SYNCS, topic, failure, extra={"flow": str(flow.name)})
+        syncs = Syncs()
+    for line in syncs.foreign.lines(f"cluster {cluster.alias}, {topic}"):
         log.warning("%s", line, extra={"flow": str(flow.name)})
-    return found
+    return syncs.found
 
 
-def _forget(found: dict[TopicPartition, list[OffsetSync]], key: bytes) -> None:
-    """A sync that cannot be read may have made those before it void."""
-    with suppress(ValueError):
-        found.pop(read_key(key), None)
+class Syncs:
+    """The offset syncs of a topic, of which nothing else is kept while it is read.
 
+    Its log has all that MirrorMaker 2 has written in a week. Where that is more than `MOST_SYNCS`, as many are kept of
+    each partition as a flow keeps on record: an offset between two of them goes to the one below it.
 
-def _without(flow: FlowConfig, topic: str, reason: str) -> list[StoredRecord]:
-    text = "MirrorMaker 2's offset syncs in %s cannot be used (%s): offsets from before the takeover are not translated"
-    log.warning(text, topic, reason, extra={"flow": str(flow.name)})
-    return []
+    Attributes:
+        found: by source partition, in the order of the log.
+        foreign: records that are none.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[TopicPartition, list[OffsetSync]] = defaultdict(list)
+        self.foreign = Foreign()
+        self._count = 0
+
+    def take(self, records: Sequence[StoredRecord]) -> None:
+        """Takes the next records.
+
+        Raises:
+            SparkmirrorError: there are too many partitions.
+        """
+        for offset, key, value in records:
+            if value is not None:
+                self._take(offset, key, value)
+
+    def _take(self, offset: int, key: bytes, value: bytes) -> None:
+        try:
+            sync = read_offset_sync(key, value)
+            if min(sync.upstream, sync.downstream) < 0:
+                raise ValueError("no log has such offsets")
+        except ValueError:
+            self.foreign.note(repr(key[:LONGEST]), offset, Flaw.VALUE)
+            with suppress(ValueError):  # it may have made those before it void
+                self._count -= len(self.found.pop(read_key(key), ()))
+            return
+        known = self.found[sync.partition]
+        if known and (sync.upstream < known[-1].upstream or sync.downstream < known[-1].downstream):
+            self._count -= len(known)
+            known.clear()
+        known.append(replace(sync, partition=known[0].partition) if known else sync)
+        self._count += 1
+        if self._count > MOST_SYNCS:
+            self._thin()
+
+    def _thin(self) -> None:
+        for known in self.found.values():
+            older, newer = known[:-NEWEST], known[-NEWEST:]
+            known[:] = (*older[:: max(1, -(-len(older) // SPREAD))], *newer)
+        self._count = sum(map(len, self.found.values()))
+        if self._count > MOST_SYNCS // 2:
+            raise SparkmirrorError(f"it holds more than {MOST_SYNCS}, of {len(self.found)} partitions")

@@ -186,11 +186,18 @@ class Journal:
                 deadline = time.monotonic() + timeout_ms / 1000
         return {key: entry for key, entry in newest.items() if entry.value is not None}, offset
 
-    async def read_bytes(self, offset: int, timeout_ms: int = CALL_MS) -> tuple[list[StoredRecord], int]:
+    async def read_bytes(
+        self, offset: int, take: Callable[[Sequence[StoredRecord]], None], timeout_ms: int = CALL_MS
+    ) -> int:
         """Reads keys and values as bytes, from ``offset`` to the end.
 
+        Args:
+            offset: of the first one.
+            take: is given the records of each answer, in the order of the log; nothing else keeps them.
+            timeout_ms: milliseconds to the deadline.
+
         Returns:
-            the records, in the order of the log, and the offset to read on from.
+            the offset to read on from.
 
         Raises:
             BatchError: a batch is damaged.
@@ -198,16 +205,15 @@ class Journal:
             LinkError: no answer before the deadline.
         """
         deadline = time.monotonic() + timeout_ms / 1000
-        found: list[StoredRecord] = []
         end = offset + 1
         while offset < end:
             data, start, end, _ = await self._until(deadline, partial(self._fetch_batches, Cursor(offset), 0))
             opened = await self._open(data, start)
-            found += opened.records
+            take(opened.records)
             if opened.following == offset:
                 break
             offset = opened.following
-        return found, offset
+        return offset
 
     async def _open(self, answer: bytes, offset: int) -> Opened:
         steps = opening(answer, offset)
