@@ -12,7 +12,7 @@ from sparkmirror.config import ClientSettings, Secret, Security, SecurityProtoco
 from sparkmirror.config.security_settings import FixedToken, OAuth
 from sparkmirror.kafka import admin
 from sparkmirror.kafka.admin import NewTopic
-from sparkmirror.kafka.said import NOT_SHOWN, repeats, secrets_in, shown
+from sparkmirror.kafka.said import LOOKED_AT, NOT_SHOWN, repeats, secrets_in, shown
 from tests.kafka.hostile_broker import HostileBroker, cluster_of
 
 PASSWORD = "Corr3ct/horse+7"
@@ -54,6 +54,10 @@ def test_a_secret_that_may_be_any_word_is_looked_for_as_a_word(words: str, *, fo
 def test_words_without_a_secret_are_shown_as_they_are():
     words = "The topic has 3 partitions, and a policy asks for 4."
     assert shown(words, [PASSWORD, "four", "asked"]) == words
+
+
+def test_a_text_without_end_is_not_read_to_its_end():
+    assert shown("x" * 10_000_000 + PASSWORD, [PASSWORD]) == "x" * LOOKED_AT
 
 
 def test_all_secrets_of_a_client_count():

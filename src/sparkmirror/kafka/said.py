@@ -20,13 +20,17 @@ from sparkmirror.config.secret import Secret
 
 NOT_SHOWN = "[not shown: a secret of this client is in the broker's words]"
 
+LOOKED_AT = 16 << 10
+"""Characters; texts of brokers may have megabytes, and a message shows far fewer."""
+
 LEAST, ANYWHERE = 3, 8
 """Characters of a secret that is looked for as a word, and of one that is looked for within words."""
 
 
 def shown(words: str, secrets: Iterable[str]) -> str:
-    """The words, or that they are not shown. Pure."""
-    return NOT_SHOWN if repeats(words, secrets) else words
+    """The words, no more than `LOOKED_AT` characters of them, or that they are not shown. Pure."""
+    begin = words[:LOOKED_AT]
+    return NOT_SHOWN if repeats(begin, secrets) else begin
 
 
 def repeats(words: str, secrets: Iterable[str]) -> bool:
