@@ -5,12 +5,18 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from sparkmirror.lab.spark_cluster import start_spark
-from sparkmirror.spark.session import _java_options
+from sparkmirror.spark.job import cancel_flow, cancel_shift
+from sparkmirror.spark.session import _java_options, slots_of
 from sparkmirror.spark.settings import is_loopback
 
 SESSION = """
@@ -53,6 +59,36 @@ def other_address() -> str:
 
 def test_crash_logs_of_java_lie_in_the_folder_of_the_run_which_is_open_to_its_user_only():
     assert "-XX:ErrorFile=/run/of/mine/hs_err_pid%p.log" in _java_options("-Xshare:auto", Path("/run/of/mine")).split()
+
+
+def session_of(context: Any, *, stopped: Callable[[], bool]) -> Any:
+    """A session whose JVM answers nothing but whether it is stopped."""
+    context.isStopped = stopped
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context), cancelJobsWithTag=gone)
+    )
+
+
+def gone(*_: Any) -> Any:
+    raise Py4JNetworkError("An error occurred while trying to connect to the Java server")
+
+
+def test_a_session_that_ends_while_it_is_asked_has_no_slots_and_nothing_to_cancel():
+    ended = session_of(SimpleNamespace(), stopped=gone)
+    without = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None, cancelJobsWithTag=gone))
+    for session in (ended, without):
+        cancel_flow(session, "run", "a->b")  # type: ignore[arg-type]  # of a session only this is used
+        cancel_shift(session, "run", "a->b", "shift", "it is silent")  # type: ignore[arg-type]  # the same
+        assert slots_of(session) == 0  # type: ignore[arg-type]  # the same
+
+
+def test_what_fails_in_a_session_that_goes_on_is_told():
+    session = session_of(
+        SimpleNamespace(maxNumConcurrentTasks=gone, resourceProfileManager=gone), stopped=lambda: False
+    )
+    for ask in (partial(cancel_flow, session, "run", "a->b"), partial(slots_of, session)):
+        with pytest.raises(Py4JNetworkError):
+            ask()
 
 
 @pytest.mark.spark
