@@ -21,6 +21,7 @@ def _logging_as_before() -> Iterator[None]:
     loggers = [logging.getLogger(name) for name in ("", ROOT, *LIBRARIES)]
     levels, handlers = [each.level for each in loggers], list(loggers[0].handlers)
     yield
+    loggers[0].filters.clear()
     logging.captureWarnings(False)
     loggers[0].handlers[:] = handlers
     for each, level in zip(loggers, levels, strict=True):
@@ -83,6 +84,19 @@ def test_debug_lets_libraries_speak_from_info_on(capsys: Captured):
     assert "connecting" in shown
     assert "ours" in shown
     assert "a byte" not in shown
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_py4j_logs_of_a_dead_jvm_is_told_by_the_error_that_it_raises(capsys: Captured, *, debug: bool):
+    configure(debug=debug)
+    try:
+        raise OSError("connection refused")
+    except OSError:
+        logging.getLogger().exception("Exception while sending command.")
+    logging.getLogger().error("another one")
+    shown = capsys.readouterr().err
+    assert ("Traceback" in shown) is debug
+    assert "another one" in shown
 
 
 def test_lines_follow_standard_error_when_a_display_takes_it(capsys: Captured, monkeypatch: pytest.MonkeyPatch):

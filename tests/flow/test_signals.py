@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from sparkmirror.lab.processes import descendants, is_there, send
+from sparkmirror.lab.processes import command_line, descendants, is_there, send
 from tests.flow.exact import repeats
 from tests.flow.running import ANSWER_SECONDS, Running, count, create_topic, reaches, until, write_file
 from tests.flow.traffic import Traffic
@@ -39,6 +39,24 @@ def test_a_signal_to_all_processes_of_a_run_drains_it_as_one_to_the_driver_alone
         assert last.wait() == 0, last.tail()
     assert count(cluster_b, f"a.{name}") == count(cluster_a, name)
     assert repeats(cluster_a, cluster_b, name, f"a.{name}") == 0
+
+
+def test_without_java_a_run_ends_with_one_line_of_it(cluster_a, cluster_b, topic, tmp_path):
+    name = topic("without-java")
+    create_topic(cluster_a, name, 2)
+    file = write_file(tmp_path / "mm2.properties", {"a": cluster_a, "b": cluster_b}, {"a->b": name})
+    with (
+        Traffic(cluster_a, name, 2, nulls=False).small(per_turn=4),
+        Running(file, log=tmp_path / "run.log", spark=True) as mirror,
+    ):
+        reaches(cluster_b, f"a.{name}", 100)
+        (java,) = (
+            each for each in descendants(mirror.pid) if "org.apache.spark.deploy.SparkSubmit" in command_line(each)
+        )
+        send(java, signal.SIGKILL)
+        assert mirror.wait() == 1, mirror.tail()
+        assert "Spark has ended" in mirror.output
+        assert "Traceback" not in mirror.output
 
 
 def test_what_ignores_signals_ends_with_a_driver_that_is_killed(cluster_a, cluster_b, topic, tmp_path):

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JNetworkError
 
+from sparkmirror.errors import SparkmirrorError
 from sparkmirror.lab.spark_cluster import start_spark
+from sparkmirror.spark import job
 from sparkmirror.spark.job import cancel_flow, cancel_shift
 from sparkmirror.spark.session import _java_options, slots_of
 from sparkmirror.spark.settings import is_loopback
@@ -80,6 +82,27 @@ def test_a_session_that_ends_while_it_is_asked_has_no_slots_and_nothing_to_cance
         cancel_flow(session, "run", "a->b")  # type: ignore[arg-type]  # of a session only this is used
         cancel_shift(session, "run", "a->b", "shift", "it is silent")  # type: ignore[arg-type]  # the same
         assert slots_of(session) == 0  # type: ignore[arg-type]  # the same
+
+
+@pytest.mark.parametrize(("ended", "reason"), [(True, "Spark has ended"), (False, "AssertionError: AssertionError")])
+def test_a_shift_says_that_spark_has_ended_whatever_pyspark_makes_of_that(
+    ended: bool, reason: str, monkeypatch: pytest.MonkeyPatch
+):
+    def to_arrow() -> None:
+        raise AssertionError
+
+    frame: Any = SimpleNamespace(toArrow=to_arrow)
+    frame.coalesce = frame.mapInArrow = lambda *_: frame
+    context = SimpleNamespace(
+        setLocalProperty=print, setJobGroup=print, clearJobTags=lambda: None, addJobTag=lambda _: None
+    )
+    session: Any = SimpleNamespace(sparkContext=context, createDataFrame=lambda *_, **__: frame)
+    for name, value in (("check_executors", print), ("has_ended", lambda _: ended), ("plan_table", str)):
+        monkeypatch.setattr(job, name, value)
+    plan: Any = SimpleNamespace(run="r", flow="a->b", shift="s", partitions=())
+    with pytest.raises(SparkmirrorError) as failed:
+        job.run_shift(session, plan, b"")
+    assert str(failed.value) == reason
 
 
 def test_what_fails_in_a_session_that_goes_on_is_told():

@@ -28,6 +28,9 @@ ROOT = "sparkmirror"
 LIBRARIES = {"kafka": "kafka-python", "py4j": "spark", "pyspark": "spark", "numba": "numba", "asyncio": "asyncio"}
 """Loggers of libraries, by the first part of the name, and what an operator knows them as."""
 
+PY4J_FAILS = "Exception while sending command."
+"""What Py4J logs, with a traceback, of each call that a dead JVM does not answer."""
+
 PLACES = ("flow", "cluster", "topic", "partition", "lane")
 """The fields that say what a line is about, in the order in which they are shown."""
 
@@ -103,7 +106,13 @@ def configure(log_format: LogFormat = LogFormat.PLAIN, *, debug: bool = False) -
         logging.getLogger(library).setLevel(logging.INFO if debug else logging.WARNING)
     # It logs every refused connection as an error, several lines each; what matters of that comes as our own errors.
     logging.getLogger("kafka").setLevel(logging.INFO if debug else logging.CRITICAL)
+    logging.getLogger().filters[:] = [] if debug else [_raised_too]
     logging.captureWarnings(True)
+
+
+def _raised_too(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger, which is a library's, is not of what Py4J raises as well."""
+    return record.msg != PY4J_FAILS
 
 
 def without_setup() -> None:

@@ -34,10 +34,12 @@ from sparkmirror.kafka.cluster import Cluster, new_loop
 from sparkmirror.printable import OneLine
 from sparkmirror.spark.failures import reason_of
 from sparkmirror.spark.rows import PLAN, RECEIPT, plan_table, read_plan, read_receipts, receipt_batch
-from sparkmirror.spark.session import check_executors, unless_ended
+from sparkmirror.spark.session import check_executors, has_ended, unless_ended
 
 EXECUTORS_SECONDS = 20.0
 """How long an executor that has registered may take to tell where it listens."""
+
+ENDED = "Spark has ended"
 
 
 def run_shift(session: SparkSession, plan: ShiftPlan, settings: bytes) -> tuple[Receipt, ...]:
@@ -66,8 +68,8 @@ def run_shift(session: SparkSession, plan: ShiftPlan, settings: bytes) -> tuple[
     receipts = frame.mapInArrow(_copier(settings, version("sparkmirror")), from_arrow_schema(RECEIPT))
     try:
         return read_receipts(receipts.toArrow())
-    except Exception as failure:
-        raise SparkmirrorError(reason_of(failure)) from failure
+    except Exception as failure:  # whatever PySpark makes of it
+        raise SparkmirrorError(ENDED if has_ended(session) else reason_of(failure)) from failure
 
 
 def packed(config: FlowConfig) -> bytes:
