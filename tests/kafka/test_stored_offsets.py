@@ -45,6 +45,13 @@ def test_of_each_key_the_newest_position_is_kept_and_at_home_it_wins():
     assert held.found() == {OURS: {TopicPartition("orders", 0): 5}}
 
 
+def test_keys_of_other_connectors_are_not_hashed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stored_offsets, "home", None)
+    held = Positions(PARTITIONS)
+    held.take(0, table((b'["file-source",{"filename":"x"}]', b"{}"), (b"x" * 60_000, b"{}")))
+    assert held.found() == {}
+
+
 @pytest.mark.parametrize("limit", ["MOST_POSITIONS", "MOST_BYTES"])
 def test_more_positions_than_a_cluster_has_partitions_are_refused_and_not_kept(
     limit: str, monkeypatch: pytest.MonkeyPatch

@@ -298,7 +298,7 @@ class Cluster:
 
     def told(self, words: str | None) -> str:
         """What a broker says of an error in its own words, as it may be shown; "" where it says nothing."""
-        return shown(words or "", self._secrets)
+        return shown(words, self._secrets) if words else ""
 
     def _held_back(self) -> Cause:
         """What is known of a failure while a quota holds this client back."""

@@ -84,6 +84,11 @@ def read_stored_offset(key: bytes, value: bytes | None) -> StoredOffset | None:
     return StoredOffset(owner=owner, partition=partition, offset=offset)
 
 
+def is_position(key: bytes) -> bool:
+    """Whether a record with this key is a position of a MirrorSourceConnector, or removes one."""
+    return _read_key(key) is not None
+
+
 class Newest:
     """What holds after records that were written one after the other: the newest of each key.
 
