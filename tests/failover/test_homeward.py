@@ -9,7 +9,7 @@ import pytest
 
 from sparkmirror.failover.divergence import Divergent
 from sparkmirror.failover.earlier import Earlier
-from sparkmirror.failover.homeward import HomewardSight, Way, before_the_first, decide, not_brought
+from sparkmirror.failover.homeward import NARROWED, HomewardSight, Way, before_the_first, decide, not_brought
 from sparkmirror.failover.moves import GONE, Standing, as_they_stand, count, lost_their_offsets
 from sparkmirror.failover.tried import Unsure
 from sparkmirror.kafka.groups import Committed, GroupListing
@@ -53,6 +53,16 @@ def sight(committed: dict[TopicPartition, int], **more) -> HomewardSight:
 def test_copies_go_back_to_their_source_and_what_was_written_here_to_its_copy(here, committed, there, offset):
     (move,) = decide(sight({here: committed}))
     assert move.wanted == {there: Committed(offset, "note")}
+
+
+@pytest.mark.parametrize(("here", "told"), [(COPY, True), (ORDERS, False)])
+def test_no_place_is_exact_in_a_topic_that_the_file_leaves_out_though_the_flow_has_brought_of_it(here, told):
+    """With the fault a group went behind the last copy, and read once more what had been brought home behind it."""
+    given = sight({COPY: 115, ORDERS: 4})
+    (before,), (move,) = decide(given), decide(replace(given, narrowed=frozenset({COPY.topic})))
+    assert move.wanted == before.wanted
+    (place,) = (one for one in move.places if one.partition == here)
+    assert (place.exact, NARROWED in place.text) == (not told, told)
 
 
 @pytest.mark.parametrize(

@@ -624,6 +624,7 @@ def decided(
         doubtful=doubt.in_doubt(back),
         unsettled=frozenset(seen.unsettled),
         unbrought=frozenset(seen.unbrought),
+        narrowed=frozenset(topics.left_out(back.flow, begun)),
         ring=Rings(back).of(here),
         apart=_apart(forth.store.state),
         settled=settled,

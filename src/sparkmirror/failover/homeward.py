@@ -117,6 +117,8 @@ class HomewardSight:
         doubtful: partitions here of which the flow that goes there may have brought more than is on record.
         unsettled: partitions there of which the flow that came from there may have copied more than is on record.
         unbrought: partitions here that others have written to, where no flow brings that there.
+        narrowed: topics here that the flow that goes there has copied, and that the file leaves out: what was brought
+            there of them is on no map of `local`.
         seen_before: groups and partitions here where the offset was lost, and `offsets` is what was seen before.
         gone: by group the partitions in which it was taken here, and has no offset any more.
     """
@@ -151,6 +153,7 @@ class HomewardSight:
     ring: frozenset[TopicPartition] = frozenset()
     apart: frozenset[str] = frozenset()
     settled: bool = False
+    narrowed: frozenset[str] = frozenset()
     seen_before: frozenset[tuple[str, TopicPartition]] = frozenset()
     gone: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
 
@@ -269,9 +272,14 @@ def _with_doubt(sight: HomewardSight, place: MovedPlace) -> MovedPlace:
         place = replace(place, exact=False, text=f"{place.text}, as far as the flow there is on record")
     if place.offset != NO_OFFSET and sight.copies.there(place.partition) in sight.unsettled:
         place = replace(place, exact=False, text=f"{place.text}, as far as the flow from there is on record")
+    if place.offset != NO_OFFSET and place.partition.topic in sight.narrowed:
+        place = replace(place, exact=False, text=f"{place.text}; {NARROWED}")
     if place.partition in sight.unbrought:
         place = replace(place, exact=False, text=f"{place.text}; what others wrote here is not brought there")
     return place
+
+
+NARROWED = "the file leaves the topic out, so what the flow there has brought of it does not count"
 
 
 def not_brought(sight: HomewardSight) -> tuple[Divergent, ...]:

@@ -287,7 +287,7 @@ def without_since(flow: FlowName, topics: Sequence[str]) -> tuple[str, ...]:
     if not topics:
         return ()
     said = f"this file leaves out topics that the newest run of {flow} has copied"
-    then = "nothing is waited for there, records are not compared, and groups are not moved"
+    then = "nothing is waited for there, records are not compared, and groups are not moved, or to no exact place"
     remedy = "give the file that it runs with, or run it with this one first"
     return (f"{said}: {then}: {some(topics)} ({remedy})",)
 
