@@ -131,6 +131,24 @@ def test_where_no_comparison_tells_how_much_is_lost_the_newest_offset_sync_that_
         assert not_below(found, position) == found
 
 
+@pytest.mark.parametrize(
+    ("now", "position"),
+    [({"stored": 39}, 91), ({"stored": NO_OFFSET}, 91), ({"stored": NO_OFFSET, "syncs": ((130, 130),)}, 0)],
+)
+def test_a_stored_position_before_the_newest_offset_sync_that_is_left_repeats_nothing_below_that(now, position):
+    for match in (None, AMBIGUOUS):
+        found = arrive(replace(LEFT, target_end=100, **now), match)
+        assert found.position == position
+        assert found.event is not None
+        assert (found.event.kind, found.event.first, found.event.last) == (Kind.MAY_REPEAT, position, 139)
+        assert "it has lost the end of its log, from offset 100 on" in found.event.text
+
+
+def test_an_offset_sync_beyond_the_end_of_the_source_leads_nowhere():
+    found = arrive(replace(LEFT, stored=39, end=80, target_end=100), None)
+    assert found.position == 40
+
+
 def test_where_all_was_copied_and_nobody_can_tell_whether_the_target_still_has_it_that_is_said():
     found = arrive(LEFT, NOT_EQUAL)
     assert found.position == 140

@@ -232,9 +232,7 @@ def arrive(one: Copied, match: Match | None) -> Arrived:
     if isinstance(match, Matched):
         return Arrived(copied=one, position=match.position, last=match.last, event=_lost(one, match.position))
     if one.torn:
-        source = one.first if one.anchor is None else max(one.first, one.anchor[0] + 1)
-        position = min(source, one.position)
-        return Arrived(copied=one, position=position, event=_lost(one, position, match))
+        return _behind_the_newest_sync(one, match)
     if match is None:
         return Arrived(copied=one, position=one.position)
     first = max(one.position, one.first)
@@ -249,6 +247,21 @@ def arrive(one: Copied, match: Match | None) -> Arrived:
     if event is None and match is NOT_EQUAL:
         event = Event(kind=Kind.NOTE, text=f"taken over from MirrorMaker 2 at source offset {first}, its end: {reason}")
     return Arrived(copied=one, position=one.position, event=event)
+
+
+def _behind_the_newest_sync(one: Copied, match: Undecided | None) -> Arrived:
+    """Goes on behind the newest offset sync whose copy is left, which may lie beyond the stored position."""
+    sync = one.anchor
+    if sync is not None and sync[0] < one.end:
+        position = max(one.first, sync[0] + 1)
+    else:
+        position = min(one.first if sync is None else sync[0] + 1, one.position)
+    event = _lost(one, position, match)
+    if event is None:
+        reason = "nothing was left to compare" if match is None else match.reason
+        reason = f"it has lost the end of its log, from offset {one.target_end} on: {reason}"
+        event = _may_repeat(position, one.end, reason)
+    return Arrived(copied=one, position=position, event=event)
 
 
 def not_below(one: Arrived, least: int) -> Arrived:
