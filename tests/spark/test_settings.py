@@ -56,6 +56,12 @@ def test_nobody_lets_spark_repeat_a_lane(master):
     assert parse_options(master, ("spark.task.maxFailures=1",), None).conf
 
 
+@pytest.mark.parametrize(("master", "cores"), [(None, None), ("local", None), ("local[*]", None), ("local[3]", 3)])
+def test_here_spark_has_the_slots_that_lanes_need_whatever_local_master_is_given(master: str | None, cores: int | None):
+    assert settings(master)["spark.master"] == "local[5]"
+    assert parse_options(master, (), None).cores == cores
+
+
 def test_here_everybody_is_asked_for_a_secret_whatever_the_user_sets():
     assert settings(None)["spark.authenticate"] == "true"
     assert "spark.authenticate" not in settings(MASTER)

@@ -175,7 +175,7 @@ class Runner:
         return run
 
     def _room_here(self, flow: FlowConfig) -> Room:
-        cores, flows = os.cpu_count() or 1, len(self._config.flows)
+        cores, flows = self._spark.cores or os.cpu_count() or 1, len(self._config.flows)
         return room_here(flow.tasks_max, cores, flows, SPARE_SLOTS)
 
     def _room(self, flow: FlowConfig) -> Room:

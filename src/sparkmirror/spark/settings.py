@@ -89,6 +89,7 @@ _ENCRYPTION = (_CRYPTO, "spark.authenticate.enableSaslEncryption", "spark.ssl.rp
 _ADDRESS = r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
 _MASTER = re.compile(rf"local(?:\[(?:[1-9]\d{{0,4}}|\*)\])?|spark://{_ADDRESS}(?:,{_ADDRESS})*|yarn|k8s://[!-~]+")
 """Spark's forms but for ``local[N,F]``, which repeats tasks, and ``local-cluster``, which is for Spark's own tests."""
+_CORES = re.compile(r"local\[(\d+)\]")
 
 _SOCKET_PATH_BYTES, _SOCKET_NAME_BYTES = 107, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 """How long the path of a Unix-domain socket may be, and how long the name is that Spark gives one."""
@@ -112,6 +113,12 @@ class SparkOptions:
     def local(self) -> bool:
         """Whether lanes run on this machine, in processes that Spark starts for them."""
         return self.master is None or self.master.startswith(LOCAL)
+
+    @property
+    def cores(self) -> int | None:
+        """For how many cores the user wants lanes in this process; None for those that there are."""
+        found = _CORES.fullmatch(self.master or "")
+        return None if found is None else int(found[1])
 
 
 def parse_options(master: str | None, conf: tuple[str, ...], archive: Path | None) -> SparkOptions:
@@ -159,7 +166,7 @@ def session_settings(options: SparkOptions, slots: int, java_options: str, files
         java_options: of the driver's JVM.
         files: the folder of the run, which is open to its user only.
     """
-    settings = {**_DEFAULTS, _MASTER_KEY: options.master or f"{LOCAL}[{slots}]"}
+    settings = {**_DEFAULTS, _MASTER_KEY: f"{LOCAL}[{slots}]" if options.local else options.master or ""}
     if options.local:
         settings |= _LOCALLY | _sockets_in(files)
     else:
