@@ -461,7 +461,7 @@ def test_where_a_partition_begins_or_goes_back_to_it_is_known_of_which_log_that_
     ("change", "to", "parted"),
     [
         ({"epochs": {SOURCE: EpochEnd(3, 90)}}, 300, 90),
-        ({"epochs": {SOURCE: EpochEnd(3, 90)}}, 80, NO_OFFSET),
+        ({"epochs": {SOURCE: EpochEnd(3, 90)}}, 80, 90),
         ({"topic_ids": {"orders": "bb"}}, 300, 0),
         ({"target_ids": {"A.orders": "new"}}, 300, NO_OFFSET),
         ({}, 300, NO_OFFSET),

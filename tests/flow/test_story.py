@@ -191,6 +191,10 @@ FOUND = {
         1253,
         [("copy", 3112184876), ("order", 1584353860), ("lose_tail", 3879786925)],
     ),
+    "an order that goes back below a loss of the source, and is corrected": (
+        20001173,
+        [("finish", 0), ("lose_source", 0), ("order", 1), ("copy", 0), ("order", 3)],
+    ),
 }
 
 

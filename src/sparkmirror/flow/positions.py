@@ -378,8 +378,9 @@ def _moved(source: TopicPartition, target: TopicPartition, known: Known, topic_i
         event = place.event  # it goes there anyway
     lost = place.event is not None and place.event.kind in (Kind.SOURCE_TAIL_LOST, Kind.TARGET_TAIL_LOST)
     least = place.position if place.parted == NO_OFFSET else place.parted
-    parted = least if lost and least < to else place.parted
-    alone = place.event is None and to == order.to
+    back = lost and to < least  # both: older copies hold below the loss, as far as they have not been copied again
+    parted = least if lost and to != least else place.parted
+    alone = (place.event is None or back) and to == order.to
     return _Place(
         position=to,
         leader_epoch=epoch,
