@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,17 +12,18 @@ from sparkmirror.duties import upstream_offsets
 from sparkmirror.duties.flow_back import Back
 from sparkmirror.duties.group_records import records_of
 from sparkmirror.duties.upstream_offsets import UNCHECKED, UpstreamOffsets, decide, with_unchecked
-from sparkmirror.failover.states import Step
+from sparkmirror.failover.states import Kind, Step
 from sparkmirror.kafka.groups import Committed
 from sparkmirror.kafka.rounds import Results
 from sparkmirror.model import NO_OFFSET, TopicPartition
-from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, UpstreamOffset
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, GroupLeft, UpstreamOffset
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.interleaved import FlowBack
 from sparkmirror.offsets.state import JournalState
 from tests.duties.groups import FLOW
 from tests.duties.test_flow_back import taken
 from tests.failover.test_moves import mapped
+from tests.failover.test_report import operation
 
 ORDERS = TopicPartition("orders", 0)
 OFFSETS = mapped((10, 100, 10), (25, 110, 5), position=32)
@@ -84,6 +86,18 @@ def test_a_group_that_an_operation_has_moved_here_lives_here():
     back = Back(copies={ORDERS: PLAIN}, commits={"g": {ORDERS: FlowCommit(105, 15)}})
     found = decide({"g": {ORDERS: Committed(105)}}, back, {}, {}, {"g"})
     assert found == {"g": {ORDERS: UpstreamOffset(15, "RECORD")}}
+
+
+@pytest.mark.parametrize(("step", "here"), [("MOVING", {"g"}), ("VERIFYING", {"g"}), ("DONE", set())])
+def test_an_operation_that_is_resumed_finds_what_it_had_found_before_it_moved_a_group(monkeypatch, step, here):
+    """With the fault a place that the plan had told as further on the target was called exact when it was resumed."""
+    state = JournalState()
+    state.take(GroupLeft(group="g", topic="orders", offsets={0: 5}, time_ms=2_000))
+    state.ledger.operation = replace(operation(Kind.SWITCHOVER, Step[step]), order_ms=2_000)
+    sides = SimpleNamespace(flow=FLOW, store=SimpleNamespace(state=state), source=None, target=None)
+    offsets = UpstreamOffsets(cast("Any", sides))
+    monkeypatch.setattr(offsets._record, "moved", lambda: {"g": 1_500})
+    assert offsets._moved_here() == here
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from sparkmirror.kafka.store import AT_ONCE_SECONDS, Store
 from sparkmirror.model import NO_OFFSET, TopicPartition
 from sparkmirror.naming import internal_topic
 from sparkmirror.offsets.group_commits import NO_COMMITS, Commits
-from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, commits_of, tried_of
+from sparkmirror.offsets.group_records import FlowCommit, GroupCommitted, GroupLeft, commits_of, tried_of
 from sparkmirror.offsets.interleaved import FlowBack
 from sparkmirror.offsets.ledger import Operation
 from sparkmirror.offsets.left_offsets import Moved, left_of, moved_at, moved_here
@@ -471,9 +471,14 @@ def taken_from_target(
 
 def moved_by_ended(state: JournalState) -> Moved:
     """When operations that have ended have moved groups last. Pure."""
+    return moved_at(left_by_ended(state))
+
+
+def left_by_ended(state: JournalState) -> tuple[GroupLeft, ...]:
+    """What groups have left behind by operations that have ended, and not by one that is placing groups. Pure."""
     last = state.ledger.operation
     until = last.order if last is not None and newest(last).placing else math.inf
-    return moved_at(one for one in state.left.values() if one.time_ms < until)
+    return tuple(one for one in state.left.values() if one.time_ms < until)
 
 
 def other_side(flow: FlowConfig, place: TopicPartition) -> TopicPartition:

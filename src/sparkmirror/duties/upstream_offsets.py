@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from sparkmirror.duties.checked_maps import CheckedMaps
 from sparkmirror.duties.duty import Sides
-from sparkmirror.duties.flow_back import Back, FlowBackRecord, newest, other_side, taken_from_target
+from sparkmirror.duties.flow_back import Back, FlowBackRecord, left_by_ended, newest, other_side, taken_from_target
 from sparkmirror.duties.lost_groups import UNREADABLE, Placed
 from sparkmirror.duties.past_markers import PastMarkers
 from sparkmirror.kafka import admin
@@ -162,9 +162,12 @@ class UpstreamOffsets:
         return found, checked.unchecked
 
     def _moved_here(self) -> frozenset[str]:
-        """The groups that an operation of the flow back has moved to the source, and none of this flow's away since."""
-        own = {} if self._sides.store is None else self._sides.store.state.left
-        return moved_here(own.values(), self._record.moved())
+        """The groups that an operation of the flow back has moved to the source, and none of this flow's away since.
+
+        One that is under way asks this when it is resumed too, and finds the same as before it has moved a group.
+        """
+        own = () if self._sides.store is None else left_by_ended(self._sides.store.state)
+        return moved_here(own, self._record.moved())
 
     def _ended(self, back: Back, places: Collection[TopicPartition]) -> dict[TopicPartition, FlowBack]:
         """The flow back's part of those of the partitions whose other side it has read to its end."""
