@@ -2,8 +2,8 @@
 
 MirrorMaker 2's rules hold for topics: who may write at the source may not write to the copy, who may do all may read
 it, and what is denied stays denied. Ours, behind keys of their own: prefixes, and consumer groups. And one that is no
-choice: a denial to write that means everybody is not copied. It would shut out the mirror, which is how the copy comes
-to be written; and a switchover makes just these at the source for a while.
+choice: of a denial that means everybody only reading is copied. The rest would shut out the mirror, which is how the
+copy comes to be written; and a switchover denies writing at the source for a while.
 
 Invariants: nothing is given on the target beyond what came from the source. So a denial of many topics that cannot be
 copied as such is copied by name, for each copied topic of which something is allowed. A prefix is translated only where
@@ -176,11 +176,18 @@ def _translated(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
     if renamed is None:
         return None
     if renamed.permission is Permission.DENY:
-        shuts_out = renamed.operation is Operation.WRITE and renamed.principal == EVERYBODY
-        return None if shuts_out else renamed
+        return _denied(renamed)
     if renamed.operation is Operation.ALL:
         return replace(renamed, operation=Operation.READ)
     return None if renamed.operation is Operation.WRITE else renamed
+
+
+def _denied(renamed: AclBinding) -> AclBinding | None:
+    """Of denials that mean everybody, and so the mirror, only that of reading a topic is left."""
+    if renamed.kind is not ResourceType.TOPIC or renamed.principal != EVERYBODY:
+        return renamed
+    reads = renamed.operation in (Operation.READ, Operation.ALL)
+    return replace(renamed, operation=Operation.READ) if reads else None
 
 
 def _topic(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
