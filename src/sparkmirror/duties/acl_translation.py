@@ -37,6 +37,14 @@ from sparkmirror.naming import group_filter, policy_for
 
 _OF_GROUPS = (Operation.READ, Operation.DESCRIBE)
 
+_IMPLIED = {
+    Operation.READ: (Operation.DESCRIBE,),
+    Operation.DELETE: (Operation.DESCRIBE,),
+    Operation.ALTER: (Operation.DESCRIBE,),
+    Operation.ALTER_CONFIGS: (Operation.DESCRIBE_CONFIGS,),
+}
+"""What else a permission gives, as Kafka's ``AclAuthorizer`` and ``StandardAuthorizer`` have it."""
+
 
 def wanted(
     flow: FlowConfig, bindings: Iterable[AclBinding], chosen: Collection[str], begun: Begun = NOTHING_BEGUN
@@ -67,7 +75,51 @@ def wanted(
             return any(topic.startswith(prefix) for topic in chosen)
         return binding.name in copied
 
-    return translate(flow, filter(is_chosen, some))
+    return translate(flow, filter(is_chosen, _without_denied(given, some)))
+
+
+def standing(flow: FlowConfig, bindings: Iterable[AclBinding], names: Iterable[str]) -> frozenset[AclBinding]:
+    """What the bindings of the source stand for on the target, whether or not their topics and groups are chosen.
+
+    Args:
+        flow: the flow.
+        bindings: of the source.
+        names: topics of the source whose denials of many topics count by name, beside those that bindings name.
+    """
+    given = list(bindings)
+    literal = {each.name for each in given if each.kind is ResourceType.TOPIC and not is_wide(each)}
+    every = [*given, *_spelled_out(flow, given, given, literal.union(names))]
+    return translate(flow, _without_denied(given, every))
+
+
+def _without_denied(given: Iterable[AclBinding], some: Iterable[AclBinding]) -> list[AclBinding]:
+    """Some of the bindings, without permissions of what everybody is denied: `_denied` copies no such denial.
+
+    A permission of many topics goes where it is denied for one of them.
+    """
+    denials = [
+        each
+        for each in given
+        if each.kind is ResourceType.TOPIC and each.permission is Permission.DENY and each.principal == EVERYBODY
+    ]
+    return [each for each in some if not any(_takes_back(denial, each) for denial in denials)]
+
+
+def _takes_back(denial: AclBinding, binding: AclBinding) -> bool:
+    if binding.kind is not ResourceType.TOPIC or binding.permission is not Permission.ALLOW:
+        return False
+    given = Operation.READ if binding.operation is Operation.ALL else binding.operation
+    taken = {Operation.DESCRIBE, given} if denial.operation is Operation.ALL else {denial.operation}
+    means = {given, *_IMPLIED.get(given, ())} - {Operation.READ}  # that denial is copied
+    return bool(taken & means) and denial.host in (EVERYTHING, binding.host) and _meet(denial, binding)
+
+
+def _meet(one: AclBinding, other: AclBinding) -> bool:
+    """Whether a topic may be meant by both."""
+    for here, there in ((one, other), (other, one)):
+        if is_everything(here) or (here.pattern is PatternType.PREFIXED and there.name.startswith(here.name)):
+            return True
+    return one.name == other.name
 
 
 def _spelled_out(
@@ -183,7 +235,10 @@ def _translated(flow: FlowConfig, binding: AclBinding) -> AclBinding | None:
 
 
 def _denied(renamed: AclBinding) -> AclBinding | None:
-    """Of denials that mean everybody, and so the mirror, only that of reading a topic is left."""
+    """Of denials that mean everybody, and so the mirror, only that of reading a topic is left.
+
+    What the others deny nobody is given, see `_without_denied`.
+    """
     if renamed.kind is not ResourceType.TOPIC or renamed.principal != EVERYBODY:
         return renamed
     reads = renamed.operation in (Operation.READ, Operation.ALL)

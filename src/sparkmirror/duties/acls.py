@@ -110,8 +110,10 @@ def decide(observed: Observed) -> tuple[Action, ...]:
     if observed.target is None:
         return (_no_authorizer(flow.target.alias, "takes the ACLs of the source"),)
     alias = flow.target.alias
-    missing = sorted(observed.wanted - observed.target)
-    gone = sorted(observed.without_others(observed.created) - acl_translation.translate(flow, observed.source))
+    # Denials come first: what is allowed to everybody is not open for a moment to who is denied it.
+    missing = sorted(observed.wanted - observed.target, key=lambda each: (each.permission is not Permission.DENY, each))
+    named = {one.name for each in observed.created for one in acl_translation.origins(flow, each)}
+    gone = sorted(observed.without_others(observed.created) - acl_translation.standing(flow, observed.source, named))
     return (
         *(ChangeBinding(cluster=alias, sign=Sign.ADD, binding=binding) for binding in missing),
         *(ChangeBinding(cluster=alias, sign=Sign.REMOVE, binding=binding) for binding in gone),
