@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from sparkmirror.batches import Codec, Indexed, Kept
-from sparkmirror.batches.decode import decode
+from sparkmirror.batches.columns import column_schema
+from sparkmirror.batches.decode import decode, decode_by_chunk
 from sparkmirror.batches.encode import encode
 from sparkmirror.errors import BatchError, RecordTooLargeError
 from tests.batches import oracle
@@ -67,6 +70,19 @@ class Table:
         same(got, wanted, "decode")
         self.tell("decoded", min(len(got), 3), "rows in", min(table.num_columns and len(table.to_batches()), 3))
         self._encode(table, got, kind)
+        self._encode(self._packed(), got, kind)
+
+    def _packed(self) -> pa.Table:
+        """The same, with all headers of each record packed."""
+        chunks = decode_by_chunk(
+            self.indexed,
+            self.kept,
+            until=None if self.setting.until < 0 else self.setting.until,
+            decompression_limit=self.setting.decompression_limit,
+            chunk_bytes=self.setting.batch_size,
+            most_headers=0,
+        )
+        return pa.Table.from_batches(chunks, schema=column_schema(packed=True))
 
     def _encode(self, table: Any, rows: list[dict[str, Any]], kind: Callable[[BatchError], str]) -> None:
         setting = self.setting

@@ -13,6 +13,7 @@ from numba.core.dispatcher import Dispatcher
 
 from sparkmirror import batches
 from sparkmirror.batches import Codec, Indexed
+from sparkmirror.batches.kernels import decode as decode_kernel
 from sparkmirror.batches.kernels import index as index_kernel
 from sparkmirror.batches.kernels import legacy as legacy_kernel
 from sparkmirror.batches.kernels import pass_through as pass_through_kernel
@@ -111,6 +112,32 @@ def test_everything_that_kernels_share_is_compared_by_itself() -> None:
             if is_own and function.__name__[0] != "_" and f"{short}.{function.__name__}" not in TWINS:
                 found.setdefault(short, set()).add(function.__name__)
     assert found == PARTS
+
+
+header_lists = st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=5)
+headers_of_records = header_lists.map(lambda headers: oracle.tail(None, None, headers)[2:])
+cut_headers = st.builds(lambda packed, cut: packed[: -cut or None], headers_of_records, st.integers(0, 3))
+
+
+@compiled
+def headers_in(data: Any, at: int, stop: int) -> Any:
+    return decode_kernel.headers_in(data, at, stop)
+
+
+@given(headers_of_records | cut_headers | st.binary(max_size=12))
+def test_headers_in(packed: bytes) -> None:
+    count, keys, values, nulls = headers_in(array(b"xx" + packed), 2, 2 + len(packed))
+    found = oracle.fields(b"\x01\x01" + packed)
+    if found is None:
+        assert count == -1
+        return
+    headers = found[2]
+    assert (count, keys, nulls) == (
+        len(headers),
+        sum(len(name) for name, _ in headers),
+        sum(value is None for _, value in headers),
+    )
+    assert values == sum(len(value or b"") for _, value in headers)
 
 
 @given(answers)
