@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from random import Random
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ from sparkmirror.offsets.source_history import (
     compare,
 )
 from sparkmirror.offsets.takeover import Begin, ReadFrom, Resume, Stuck, last_before
-from tests.offsets.world import PLACE, Entry, World
+from tests.offsets.world import PLACE, Entry, World, clean
 
 _FACTS = TargetFacts(max_message_bytes=1 << 20, log_append_time=False)
 
@@ -58,8 +58,30 @@ class Step(NamedTuple):
     seed: int
 
 
+class Replica(NamedTuple):
+    """What a former leader of the target has, which is away since.
+
+    Attributes:
+        log: its batches, those too that retention has removed.
+        start: of what retention has left of it.
+        rolled: before which target offset its log cleaner may remove records of the flow.
+        resets: how often the copy had begun elsewhere by an order, or in another topic or log of the source.
+    """
+
+    log: list[Entry]
+    start: int
+    rolled: int
+    resets: int
+
+
 class Lost(NamedTuple):
-    """A record that the target had acknowledged, as was on record, and lost; and how many events there were before."""
+    """A record that the target had acknowledged, as was on record, and lost.
+
+    Attributes:
+        topic_id, source: of the source topic, and the offset there.
+        target, target_id: the offset in the target topic, and which one that was.
+        events: so many there were before.
+    """
 
     topic_id: str
     source: int
@@ -93,7 +115,12 @@ class Story(World):
         read_epoch, epoch_met: what the lane has read last, and the newest leader epoch that is on record.
         passed_epoch: the newest leader epoch of what the last start left out, or -1.
         leaders_return: whether former leaders of the target may come back; then each takeover leaves its marker.
-        away: their logs.
+        away: they, with what each has: the log cleaner and retention run on one replica and not on another.
+        reduced: whether retention or the log cleaner has removed something from a log of the target.
+        resets: how often the copy has begun elsewhere by an order, or in another topic or log of the source.
+        mixed: whether a former leader has come back that was away then: what only it has may be copied again, see
+            docs/guarantees.md.
+        outlived: numbers of records that retention took from the log of a leader: another one need not have had them.
         every: each offset of the source that is a multiple of it has a marker; 0 where holes lie by chance.
     """
 
@@ -119,7 +146,11 @@ class Story(World):
     passed_epoch: int = -1
     every: int = 0
     leaders_return: bool = False
-    away: list[list[Entry]] = field(default_factory=list)
+    away: list[Replica] = field(default_factory=list)
+    resets: int = 0
+    mixed: bool = False
+    reduced: bool = False
+    outlived: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._bear()
@@ -329,54 +360,103 @@ class Story(World):
         self.reached, self.reached_in, self.torn, self.cut = NO_OFFSET, UNKNOWN.leader_epoch, False, NO_OFFSET
 
     def do_lose_tail(self) -> None:
-        before = list(self.log)
-        self.away.append(before)
-        self._lose(before, partial(self.lose_tail, self.chance.randint(1, 8)))
+        """An unclean election: the new leader lacks what only the one before had."""
+        self._elect(partial(self.lose_tail, self.chance.randint(1, 8)))
 
     def do_come_back(self) -> None:
         """An unclean election brings a former leader of the target back, with what it had."""
-        logs = [log for log in self.away if log and log[-1].header.last_offset >= self.start]
-        if logs and not self.torn:
-            self.away.append(list(self.log))
-            self._lose(list(self.log), partial(self.come_back, self.chance.choice(logs)))
+        former = [each for each in self.away if each.log]
+        if former and not self.torn:
+            self._elect(partial(self._come_back, self.chance.choice(former)))
 
-    def _lose(self, before: list[Entry], happens: Callable[[], None]) -> None:
+    def _come_back(self, former: Replica) -> None:
+        self.come_back([replace(entry) for entry in former.log])
+        self.start = former.start
+        self.mixed = self.mixed or former.resets < self.resets
+
+    def _elect(self, happens: Callable[[], None]) -> None:
+        """The leader goes away with what it has, and another one comes."""
+        left = Replica(self.log, self.start, self._rolled, self.resets)
+        self.away.append(left)
+        self.log = [replace(entry) for entry in left.log]
         progress, torn = self.state.progress.get(PLACE), self.torn
         happens()
-        alike = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(before, self.log, strict=False)))
-        end = before[alike - 1].header.last_offset + 1 if alike else 0
+        alike = sum(
+            1 for _ in takewhile(lambda pair: pair[0].header == pair[1].header, zip(left.log, self.log, strict=False))
+        )
+        end = left.log[alike - 1].header.last_offset + 1 if alike else 0
         if end < self.reached:
             self.torn, self.cut = True, end if self.cut == NO_OFFSET else min(self.cut, end)
         there = {birth for entry in self.log for birth in entry.births}
         known = NO_OFFSET
         if progress is not None and progress.target_id == self.target_id:
             known = max(progress.target + 1, progress.reached.end)
-        for entry in before[alike:]:
-            if entry.cleaned:
+        for entry in left.log[alike:]:
+            if entry.cleaned or entry.header.base_offset < left.start:
                 continue
             for number, source in enumerate(entry.sources):
                 target = entry.header.base_offset + number
-                if target < known and not torn and entry.births[number] not in there:
-                    self.lost.append(Lost(entry.topic_id, source, target, self.target_id, len(self.events)))
+                one = Lost(entry.topic_id, source, target, self.target_id, len(self.events))
+                if target < known and not torn and entry.births[number] not in there and not self._is_told(one):
+                    self.lost.append(one)
         if self.running and self.torn and (self.shared or self.chance.random() < 0.5):
             self.ask_again()
             self._die()
+
+    def _is_told(self, lost: Lost) -> bool:
+        """Whether an event has named the loss already, before a former leader brought the record back for a while.
+
+        No event says that it came back. What the source still has is to be copied again each time.
+        """
+        gone = lost.topic_id == self.topic_id and lost.source < self.source_start
+        tails = (event for event in self.events if event.kind is Kind.TARGET_TAIL_LOST)
+        return gone and any(_names(event, lost) and lost.target <= event.last for event in tails)
 
     def do_retain(self) -> None:
         """Not where a lane has written over a loss that no takeover has seen: nobody can tell what lay there."""
         if not self.torn:
             self.retain(self.chance.choice([0.0, 0.3, 0.7, 1.0]))
+            gone = (entry for entry in self.log if entry.header.base_offset < self.start)
+            self.outlived |= {birth for entry in gone for birth in entry.births}
+            self.reduced = self.reduced or self.start > 0
+
+    def do_retain_away(self) -> None:
+        """A former leader's retention removes records when it starts again, before it leads."""
+        if self.away:
+            number = self.chance.randrange(len(self.away))
+            former = self.away[number]
+            left = [entry.header for entry in former.log if entry.header.base_offset >= former.start]
+            count = int(self.chance.choice([0.3, 0.7]) * len(left))
+            if count:
+                self.away[number] = former._replace(start=left[count - 1].last_offset + 1)
+                self.reduced = True
+
+    @property
+    def _rolled(self) -> int:
+        progress = self.state.progress.get(PLACE)
+        return NO_OFFSET if progress is None else progress.reached.end
 
     def do_clean(self) -> None:
-        """The log cleaner of the target: where a record lies twice, it removes the first copy first."""
-        before = {entry.header.base_offset for entry in self.log if entry.cleaned}
-        self.clean(self.chance.choice([0.2, 0.5, 1.0]))
+        """The log cleaner of the leader runs."""
+        self._clean(self.log, self._rolled)
+
+    def do_clean_away(self) -> None:
+        """The log cleaner of a former leader has removed what the others still have."""
+        if self.away:
+            former = self.chance.choice(self.away)
+            self._clean(former.log, former.rolled)
+
+    def _clean(self, log: list[Entry], rolled: int) -> None:
+        """Where a record lies twice, the log cleaner removes the first copy first."""
+        before = {entry.header.base_offset for entry in log if entry.cleaned}
+        clean(log, rolled, self.chance.choice([0.2, 0.5, 1.0]), self.chance)
         left: set[int] = set()
-        for entry in self.log:
+        for entry in log:
             if not left.isdisjoint(entry.births):
                 entry.cleaned = entry.header.base_offset in before
             if not entry.cleaned:
                 left.update(entry.births)
+        self.reduced = self.reduced or any(entry.cleaned for entry in log)
 
     def do_source_retention(self) -> None:
         most = min(self.position, len(self.kept))
@@ -497,6 +577,7 @@ class Story(World):
         parted = next((one.source for one in going.records if isinstance(one, Parted)), NO_OFFSET)
         parted = start.instead_of if left_out and parted == NO_OFFSET else parted
         lossless = start.only_moved and not self.lost and {each.kind for each in self.events} <= {Kind.MOVED}
+        self.resets += start.anew and (taken is None or not taken.anew)
         self._account(plan, NO_OFFSET if lossless else parted, anew=start.anew)
         self.position = plan.position
         if begin:
@@ -644,18 +725,28 @@ class Story(World):
         left = self.copies(cleaned=False)
         twice = sorted(source for source, targets in left.items() if len(targets) > 1)
         unordered = [source for source in twice if source not in self.again]
-        if unordered and not said_twice:
+        if unordered and not said_twice and not self.mixed:
             found.append(f"source offsets {unordered} are there twice")
         if ended:
+            counted = {*copies, *self.skipped, *self.hidden}
             missing = [
                 source
                 for source in range(self.source_start, len(self.kept))
-                if self.kept[source] and source not in {*copies, *self.skipped, *self.hidden}
+                if self.kept[source] and source not in counted and self.born[source][1] not in self.outlived
             ]
             if missing:
                 found.append(f"source offsets {missing} are missing")
-            found += self._untold()
+            found += [*self._untold(), *self._disorder(left)]
         return found
+
+    def _disorder(self, left: dict[int, list[int]]) -> Iterable[str]:
+        """What comes last of each record is in the order of the source, unless orders went to and fro."""
+        if any(event.kind is Kind.MOVED for event in self.events):
+            return
+        last = sorted((max(targets), source) for source, targets in left.items())
+        for (before, one), (target, other) in pairwise(last):
+            if other < one:
+                yield f"source offset {other} lies at {target}, behind source offset {one} at {before}"
 
     def _untold(self) -> list[str]:
         untold = []
@@ -673,7 +764,8 @@ class Story(World):
     def _translations(self) -> Iterable[str]:
         """A group at a source offset must find, from where it is put, all behind that; and no other record first.
 
-        A place that the cleaner has emptied counts as its record's, of which a newer copy may be further on.
+        A place that is called not exact may lie before the right one, as where points are gone with what they were of.
+        One that the cleaner has emptied counts as its record's, of which a newer copy may be further on.
         """
         progress = self.state.progress.get(PLACE)
         if progress is None or progress.topic_id != self.topic_id or progress.target_id != self.target_id:
@@ -689,7 +781,7 @@ class Story(World):
             least = min(least, newest[source])
             behind[source] = least
         # Where places were gone from the log before anybody knew them, what lies there is not known exactly.
-        following, gone = None, self.start > 0 or any(entry.cleaned for entry in self.log)
+        following, gone = None, self.reduced or any(entry.cleaned for entry in self.log)
         for source in range(max(len(self.kept), 1), -1, -1):
             following = behind.get(source, following)
             if source < self.source_start:
@@ -699,7 +791,7 @@ class Story(World):
                 continue
             if following is not None and target > following:
                 yield f"a group at source offset {source} is put to {target} and misses what lies at {following}"
-            exact = source not in self.left_out and (not self.thinned or offsets.is_exact(source))
+            exact = source not in self.left_out and offsets.is_exact(source)
             if not self.thinned and not gone and not offsets.is_exact(source):
                 yield f"a group at source offset {source} is not put to {target} exactly"
             if exact and source in copies and target >= self.start and target not in places[source]:
@@ -714,7 +806,7 @@ class Story(World):
             for number in range(entry.header.last_offset - entry.header.base_offset + 1)
         }
         for target in range(self.start, self.end):
-            if not offsets.has(target, target) or (self.thinned and not offsets.is_exact_back(target)):
+            if not offsets.has(target, target) or not offsets.is_exact_back(target):
                 continue
             entry, number = there[target]
             if not entry.sources:

@@ -339,15 +339,9 @@ class World:
         self.leader_epoch += 1
 
     def clean(self, share: float) -> None:
-        """The log cleaner removes batches, never the last one.
-
-        Nor the flow's that are not on record: they lie in the active segment.
-        """
+        """The log cleaner removes batches, but none of the flow's that are not on record."""
         progress = self.state.progress.get(PLACE)
-        known = NO_OFFSET if progress is None else progress.reached.end
-        for entry in self.log[:-1]:
-            left = entry.sources and entry.header.last_offset >= known
-            entry.cleaned = entry.cleaned or (not left and self.chance.random() < share)
+        clean(self.log, NO_OFFSET if progress is None else progress.reached.end, share, self.chance)
 
     def leaders_answer(self, epoch: int) -> EpochEnd:
         """Where a leader epoch ends in the log, as its leader says; the cleaner does not change that."""
@@ -491,6 +485,13 @@ class World:
         return Tail(start=self.start, high_watermark=self.end, batches=headers, since=max(since, self.start))
 
 
+def clean(log: list[Entry], rolled: int, share: float, chance: Random) -> None:
+    """The log cleaner removes batches, never the last one, nor the flow's in the active segment, from ``rolled`` on."""
+    for entry in log[:-1]:
+        left = entry.sources and entry.header.last_offset >= rolled
+        entry.cleaned = entry.cleaned or (not left and chance.random() < share)
+
+
 def _but_for_words(decision: Decision) -> tuple[Decision, Kind | None]:
     """Where the log was torn is told by batches, and may be told to be further back where these are told as one."""
     event = None if isinstance(decision, ReadFrom | Stuck) else decision.event
@@ -502,4 +503,4 @@ def _named(writer: Writer) -> tuple[int, int]:
     return writer.producer_id, writer.epoch
 
 
-__all__ = ["PLACE", "Begin", "Entry", "Resume", "Stuck", "World"]
+__all__ = ["PLACE", "Begin", "Entry", "Resume", "Stuck", "World", "clean"]
