@@ -24,7 +24,7 @@ References: KIP-98 (sequences), KIP-360 (epochs); see ``offsets.pieces`` for seq
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
@@ -40,7 +40,7 @@ from sparkmirror.offsets.map import PartitionMap, Stretch
 from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Found, Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import SEQUENCES, Targets
+from sparkmirror.offsets.segments import SEQUENCES, Targets, TargetsKey
 from sparkmirror.offsets.source_history import EpochEnd
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.track import FAR
@@ -193,7 +193,9 @@ def decide(observed: Observed) -> Decision:
     if not isinstance(decision, Resume) or event is None or event.kind is not Kind.TARGET_TAIL_LOST:
         return decision
     shorter, void = _lost_places(observed, event.first, frozenset(decision.void))
-    written = {one.key: one for one in (*shorter, *decision.targets)}
+    ended = {one.writer for one in decision.targets if one.target == NO_OFFSET}
+    ends = (one for one in _ends_at(observed, event.first, frozenset(decision.void)) if one.writer not in ended)
+    written = {one.key: one for one in (*shorter, *ends, *decision.targets)}
     gone = dict.fromkeys((*decision.void, *void))
     return replace(decision, targets=tuple(written.values()), void=tuple(key for key in gone if key not in written))
 
@@ -637,6 +639,30 @@ def _lost_places(observed: Observed, target: int, gone: frozenset[str]) -> tuple
     cuts = [_cut_places(observed, writer, target) for writer in observed.map.writers(observed.ids)]
     changed = tuple(one for shorter, _ in cuts for one in shorter if one.key not in gone)
     return changed, tuple(key for _, void in cuts for key in void if key not in gone)
+
+
+def _ends_at(observed: Observed, target: int, gone: frozenset[str]) -> Iterator[Targets]:
+    """The ends of epochs that reach beyond a target offset from which on the log is lost.
+
+    Or the straight line of the last record before it would lead on, over what comes in the place of the loss.
+    """
+    held = observed.map.offsets(observed.progress, observed.ids, parted=False).ends()
+    for writer in observed.map.writers(observed.ids):
+        pieces = observed.map.pieces(writer)
+        piece = None if pieces is None else pieces.targets.piece_at(target)
+        if pieces is None or piece is None or _is_gone(observed, writer, pieces, gone):
+            continue
+        stop = min(piece.begin + target - piece.offset, piece.end)
+        for known in pieces.known():
+            end = held.get(writer, NO_OFFSET) if known.stop == FAR else known.stop
+            if known.first < stop < end:
+                yield from end_of(observed.partition, writer, pieces, stop - 1)
+
+
+def _is_gone(observed: Observed, writer: Writer, pieces: Pieces, gone: frozenset[str]) -> bool:
+    """Whether all places of an epoch leave the map."""
+    stored = (TargetsKey(observed.partition, writer, block.sequence).text for _, block in pieces.targets.stored())
+    return all(key in gone for key in stored)
 
 
 def _cut_places(observed: Observed, writer: Writer, target: int) -> tuple[list[Targets], list[str]]:
