@@ -14,7 +14,7 @@ from sparkmirror.offsets.condensing import LARGEST, NEIGHBOURS, committed, conde
 from sparkmirror.offsets.group_records import ExactTarget, GroupSeen
 from sparkmirror.offsets.map import OffsetMap
 from sparkmirror.offsets.records import Progress
-from sparkmirror.offsets.segments import MapRecord, Opening, segments_of, targets_of
+from sparkmirror.offsets.segments import MapRecord, Opening, Targets, segments_of, targets_of
 from sparkmirror.offsets.state import JournalState
 from sparkmirror.offsets.translation import Place, Translated, exact, translate, translate_back
 
@@ -117,6 +117,23 @@ def test_joined_records_say_what_each_of_them_said(chance, others, neighbours):
         copy.condense(neighbours=neighbours)
         copy.check()
     assert len(copy.state.map_of(PLACE)) < 6 * neighbours
+
+
+def test_what_is_joined_ends_where_points_are_missing_as_its_last_record_did():
+    """Condensed as it is, the line would lead straight on over what the log cleaner has removed."""
+    copy = Copy(Random(0), lies=[(source, source + 2 * (source > 9)) for source in range(11)])
+    copy.state.take(segments_of(PLACE, WRITER, [Opening(0, 0)], unguarded=False, anew=False))
+    for sequence, target, torn in ((0, 0, False), (10, 12, True), (20, 30, False)):
+        copy.state.take(Targets(partition=PLACE, writer=WRITER, sequence=sequence, target=target, torn=torn))
+    copy.lies += [(source, source + 10) for source in range(20, 30)]
+    copy.state.take(replace(copy.progress(len(copy.lies)), sequence=29))
+    before = copy.map()
+    assert copy.condense(neighbours=2)
+    after = copy.map()
+    assert [after.source_to_target(source) for source in range(30)] == [
+        before.source_to_target(source) for source in range(30)
+    ]
+    assert [source for source in range(30) if not after.is_exact(source)] == [*range(11, 20)]
 
 
 def test_what_is_not_acknowledged_yet_is_left_to_the_lane():

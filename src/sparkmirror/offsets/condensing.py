@@ -183,8 +183,9 @@ def _joined(half: Half, neighbours: int) -> Iterator[tuple[Block | None, list[in
     done = half.done()
     for group in _groups(done, neighbours):
         (_, first), *others = group
+        torn = group[-1][1].torn  # what comes behind the last one is told as before
         holes = join([(at, block.offset, block.holes) for at, block in group])
-        yield replace(first, holes=holes), [block.sequence for _, block in others]
+        yield replace(first, holes=holes, torn=torn), [block.sequence for _, block in others]
     known = {block.sequence for _, block in half.line.blocks()}
     gone = [
         block.sequence

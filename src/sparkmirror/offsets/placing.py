@@ -4,6 +4,8 @@ In one writer epoch target offset minus count stays the same until somebody else
 records whose place is known, and whose differences are equal, every record's place is known; else the headers of the
 batches between them tell.
 
+Where the log cleaner has removed batches, and others wrote between them, the map says that points are missing.
+
 What is behind the last record that the log has never arrives: the epoch ends there. That goes on record too, or a hole
 between two epochs would look like a part of the older one.
 """
@@ -11,7 +13,7 @@ between two epochs would look like a part of the older one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
@@ -77,11 +79,24 @@ class Found:
 Placing: TypeAlias = Found | Unseen
 
 
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Target offsets by counts.
+
+    Attributes:
+        known: where a straight piece begins.
+        torn: of records behind which others are gone from the log, and lay nobody knows where, up to the next piece.
+    """
+
+    known: dict[int, int] = field(default_factory=dict)
+    torn: dict[int, int] = field(default_factory=dict)
+
+
 def place(what: Placed) -> Placing:
     """Points of the target's line that become known, and the end of the epoch."""
     before = _before(what)
     if before is not None and what.target - what.count == before.target - before.record:
-        return _found(what, {})
+        return _found(what, _Points())
     first = what.pieces.first.count
     needed = before.target if before is not None else what.target - (what.count - first)
     complete = what.since <= max(what.start, needed if before is not None else what.start)
@@ -108,25 +123,41 @@ def _counted(what: Placed) -> list[tuple[int, TailBatch]]:
     return [(what.pieces.count_of(b.sequence, what.near), b) for b in what.batches]
 
 
-def _by_batches(what: Placed, before: Known | None) -> dict[int, int]:
+def _by_batches(what: Placed, before: Known | None) -> _Points:
     """Walks the batches behind ``before``: each change of target minus count is a point."""
-    found: dict[int, int] = {}
-    shift = None if before is None else before.target - before.record
+    found = _Points()
+    shift, last = None if before is None else before.target - before.record, before
     for begin, batch in _counted(what):
         here = batch.base_offset - begin
         if here != shift and (before is None or begin > before.record):
-            found[begin] = batch.base_offset
+            if last is not None and begin > last.record + 1:
+                found.torn[last.record] = last.target
+            found.known[begin] = batch.base_offset
             shift = here
+        end = begin + batch.last_offset - batch.base_offset
+        if last is None or end > last.record:
+            last = Known(end, batch.last_offset)
     return found
 
 
-def _found(what: Placed, targets: dict[int, int]) -> Found:
+def _found(what: Placed, points: _Points) -> Found:
     """Points, and the end behind the last record: what is on record of an end before that is void."""
     ends = {what.pieces.count_of(sequence): sequence for sequence in what.pieces.end_sequences}
-    void = [sequence for count, sequence in ends.items() if count <= what.count and count not in targets]
-    records = [_targets(what.partition, what.writer, count, target) for count, target in sorted(targets.items())]
+    void = [sequence for count, sequence in ends.items() if count <= what.count and count not in points.known]
+    records = [_torn(what, count, target) for count, target in sorted(points.torn.items())]
+    records += [_targets(what.partition, what.writer, count, target) for count, target in sorted(points.known.items())]
     records += end_of(what.partition, what.writer, what.pieces, what.count)
     return Found(tuple(records), tuple(TargetsKey(what.partition, what.writer, sequence).text for sequence in void))
+
+
+def _torn(what: Placed, count: int, target: int) -> Targets:
+    """A record behind which points are not known; the block that ends with it, where there is one, says so itself."""
+    blocks = what.pieces.targets.blocks() if len(what.pieces.targets) else []
+    block = next((block for begin, block in blocks if begin + block.holes.records == count), None)
+    if block is None or block.last != target:
+        return replace(_targets(what.partition, what.writer, count, target), torn=True)
+    one = _targets(what.partition, what.writer, block.sequence, block.offset)
+    return replace(one, holes=block.holes, after=block.after, torn=True)
 
 
 def end_of(partition: TopicPartition, writer: Writer, pieces: Pieces, count: int) -> tuple[Targets, ...]:

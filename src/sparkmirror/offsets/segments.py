@@ -76,7 +76,8 @@ class Targets:
         target: offset of the first record, or `NO_OFFSET`: nothing of the epoch arrived from here on.
         holes: up to the first record of the last piece: what others wrote in between.
         after: as for `Segments`, a target offset.
-        torn: points behind the last one were left out, and then cut off with the log: what lies there is not exact.
+        torn: points behind the last one are not known, since they were left out and then cut off with the log, or the
+            log cleaner has removed the batches: what lies there is not exact.
     """
 
     partition: TopicPartition
