@@ -192,9 +192,10 @@ def decide(observed: Observed) -> Decision:
     event = decision.event if isinstance(decision, Resume) else None
     if not isinstance(decision, Resume) or event is None or event.kind is not Kind.TARGET_TAIL_LOST:
         return decision
-    shorter, void = _lost_places(observed, event.first, frozenset(decision.void))
+    lost = event.first if decision.last is None else max(event.first, decision.last.target + 1)
+    shorter, void = _lost_places(observed, lost, frozenset(decision.void))
     ended = {one.writer for one in decision.targets if one.target == NO_OFFSET}
-    ends = (one for one in _ends_at(observed, event.first, frozenset(decision.void)) if one.writer not in ended)
+    ends = (one for one in _ends_at(observed, lost, frozenset(decision.void)) if one.writer not in ended)
     written = {one.key: one for one in (*shorter, *ends, *decision.targets)}
     gone = dict.fromkeys((*decision.void, *void))
     return replace(decision, targets=tuple(written.values()), void=tuple(key for key in gone if key not in written))
@@ -895,13 +896,60 @@ def _position(observed: Observed, writer: Writer, last: Last) -> tuple[int, Even
     progress, began = observed.progress, _began(observed, writer)
     if progress is not None and observed.lineage.rank(progress.writer) >= observed.lineage.rank(writer):
         had = _had(observed, progress)
-        event = _lost_across(observed, last, min(position, *began)) if began else None
+        event = _lost_since(observed, writer, last, min(position, *began)) if began else None
         if not began and had is not None and had.source > last.source:
             position, lost = _first_lost(observed, last, had)
             event = _lost(observed, position, lost, had)
         elif event is None and had is not None and had.source == last.source and _last_of(progress, writer):
             position = position if _had_more(observed, writer, last) else max(position, progress.position)
     return min([position, *began]), event
+
+
+def _lost_since(observed: Observed, writer: Writer, last: Last, position: int) -> Event | None:
+    """What newer writers had acknowledged and the log has not, where one of them began anew.
+
+    Where an unclean election has brought a former leader back, its log has other records where theirs lay.
+    """
+    found, newer = _lost_across(observed, last, position), observed.lineage.newer(writer)
+    places = [place for each in newer if (place := _first_and_last(observed, each)) is not None]
+    first = min((target for _, _, target in places), default=FAR)
+    if first > last.target or _lies_nothing(observed.tail, first):
+        return found if position > last.source else _with_copies(observed, found, last, position)
+    sources = min(source for source, _, _ in places), max(source for _, source, _ in places)
+    text = (
+        f"a former leader of the target has come back, whose log has other records from offset {first} on: the target "
+        f"lost what it had acknowledged since, source offsets {sources[0]} to {sources[1]}; everything from source "
+        f"offset {position} on is copied again; what that log has of it will be there twice, and what the source no "
+        "longer has is lost"
+    )
+    return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=first, last=last.target if found is None else found.last)
+
+
+def _with_copies(observed: Observed, found: Event | None, last: Last, position: int) -> Event | None:
+    """The same, which says what the log has of what is copied again; where nothing is lost, if a former leader has."""
+    text = f"what the target has from source offset {position} to {last.source} will be there twice"
+    if found is not None:
+        return replace(found, text=f"{found.text}; {text}")
+    progress, log = observed.progress, observed.log
+    if progress is None or log is None or log.epoch == progress.reached.leader_epoch:
+        return None
+    text = f"a former leader of the target has come back: {text}"
+    return Event(kind=Kind.MAY_REPEAT, text=text, first=position)
+
+
+def _first_and_last(observed: Observed, writer: Writer) -> tuple[int, int, int] | None:
+    """The source offsets of an epoch's first and last acknowledged records, and the target offset of the first."""
+    pieces, progress = observed.map.pieces(writer), observed.progress
+    settled = None if pieces is None else pieces.last_settled()
+    if pieces is None or settled is None:
+        return None
+    first = next(pieces.known()).first
+    source, last, target = pieces.source_of(first), pieces.source_of(settled.count), pieces.targets.offset_of(first)
+    if source is None or last is None or target is None:
+        return None
+    if progress is not None and progress.writer == writer and progress.sequence != NO_OFFSET:
+        last = max(last, progress.source)
+    return source, last, target
 
 
 def _lost_across(observed: Observed, last: Last, position: int) -> Event | None:
