@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkmirror.model import TopicPartition, Writer
+from sparkmirror.model import NO_OFFSET, TopicPartition, Writer
 from sparkmirror.offsets.duty_records import AclRecord
 from sparkmirror.offsets.inherited import Inherited
 from sparkmirror.offsets.records import STOPPED_KEY, FlowRecord, Later, Life, Progress, Stopped
@@ -46,6 +46,19 @@ def compacted(history: Sequence[Progress]) -> list[Progress]:
     """What the log cleaner leaves: the last record of each key, in its place."""
     last = {record.key: number for number, record in enumerate(history)}
     return [record for number, record in enumerate(history) if last[record.key] == number]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_progress_of_what_a_former_leader_has_not_is_none_of_the_last_record(late):
+    """The next epoch names another one that it came after: the batches in between are gone with their leader."""
+    gone = replace(progress(1, 2, 21), sequence=7, source=20, target=18, first=(12, 11))
+    newest = replace(progress(2, 3, 21), before=(17, 20, 17))
+    state = state_of([newest, gone] if late else [gone, newest])
+    assert state.last(PLACE) is None
+    assert (state.progress[PLACE].source, state.outdated) == (NO_OFFSET, {gone.key})
+    assert not len(state.map_of(PLACE).pieces_of(gone.writer).targets)
+    kept = state_of([gone, replace(newest, before=(7, 20, 18))])
+    assert kept.last(PLACE) == gone
 
 
 @given(_histories)

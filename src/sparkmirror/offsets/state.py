@@ -376,7 +376,18 @@ def _goes_on_behind(newest: Progress, last: Progress) -> bool:
         there in ("", here) or not here
         for here, there in ((newest.topic_id, last.topic_id), (newest.target_id, last.target_id))
     )
-    return same and newest.position > last.source
+    return same and newest.position > last.source and not _comes_after_another(newest, last)
+
+
+def _comes_after_another(newest: Progress, last: Progress) -> bool:
+    """Whether an epoch that has sent nothing came after another record: a former leader of the target has come back.
+
+    Then the target has not what ``last`` tells of, which may have been on its way for long.
+    """
+    sequence, source, target = newest.before
+    if newest.anew or NO_OFFSET in (sequence, source, target) or last.source < source:
+        return False
+    return (last.sequence, last.source, last.target) != (sequence, source, target)
 
 
 def state_of(records: Iterable[Record]) -> JournalState:
