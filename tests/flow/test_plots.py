@@ -160,6 +160,19 @@ WENT_WRONG = {
             ("clean", 3625203411),
         ],
     ),
+    "an order while the target has lost all, and a former leader whose retention goes on": (
+        "ordered leaders",
+        1391,
+        [
+            ("copy", 1552540309),
+            ("lose_tail", 3134701391),
+            ("order", 296756502),
+            ("lose_tail", 600943254),
+            ("retain_away", 3461977756),
+            ("copy", 898607803),
+            ("come_back", 1694488547),
+        ],
+    ),
     "an order of which nothing has come, and a former leader that comes back": (
         "ordered leaders",
         1020,
@@ -171,6 +184,18 @@ WENT_WRONG = {
             ("order", 2250809390),
             ("copy", 1350212770),
             ("come_back", 2444943796),
+        ],
+    ),
+    "a source topic that was created again, and a former leader whose log was cut off for its lane": (
+        "all",
+        805,
+        [
+            ("copy", 1435621261),
+            ("lose_tail", 3937736608),
+            ("clean_away", 51002601),
+            ("finish", 21251307),
+            ("recreate_source", 3994688823),
+            ("come_back", 3515252175),
         ],
     ),
 }

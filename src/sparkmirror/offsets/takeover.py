@@ -726,7 +726,7 @@ def _unsound(observed: Observed, pieces: Pieces, found: list[TailBatch], near: i
         torn = _torn(observed, writer, found)
         if torn is not None:
             return torn
-    cut = _cut_off(observed)
+    cut = _cut_off(observed, writer)
     if cut is not None:
         return cut
     if near is None or progress is None:
@@ -786,8 +786,10 @@ def _torn(observed: Observed, writer: Writer, found: list[TailBatch]) -> Decisio
     return _before_the_first(observed, writer, first)
 
 
-def _cut_off(observed: Observed) -> Decision | None:
+def _cut_off(observed: Observed, writer: Writer) -> Decision | None:
     """What to do where a lane was told that the log had been cut off, and others have filled what is missing.
+
+    ``writer`` is the newest that the log has something of: nothing counts from where a newer one began anew.
 
     Where a broker raised its epoch without an election the lane was told so too, and nothing is missing.
     """
@@ -803,14 +805,14 @@ def _cut_off(observed: Observed) -> Decision | None:
     if not behind:
         return None
     if sound is None:
-        position = mirrored_from(observed.map, writers, tail.start)
+        position = mirrored_from(observed.map, writers, min(cut, tail.start))
         if position is not None and has_record(observed.map, behind, writers, position):
             return None  # the flow had written nothing before, and its first record is there
     else:
         position = missing_from(observed.map, observed.lineage, before, behind[0])
     if position is None:
         return None
-    last = tail.high_watermark - 1
+    position, last = min([position, *_began(observed, writer)]), tail.high_watermark - 1
     text = (
         f"the target lost the end of its log, offsets from {cut} on that it had acknowledged, and has taken more "
         f"since: all from source offset {position} on is copied again; what the flow wrote from target offset "
@@ -1066,11 +1068,14 @@ def _acknowledged_behind(observed: Observed, writer: Writer, count: int) -> bool
 def _lost(observed: Observed, position: int, end: int, had: Stretch) -> Event:
     """The log ends at ``end``, and ``had`` was the last acknowledged record."""
     count = observed.map.offsets(observed.progress, observed.ids).count(position, had.source + 1)
+    what = f"the target lost the end of its log, offsets {end} to {had.target}: {count} records"
+    if had.target < end:
+        what = f"a former leader of the target has come back, whose log lacks {count} records"
     text = (
-        f"the target lost the end of its log, offsets {end} to {had.target}: {count} records that it had acknowledged, "
-        f"source offsets {position} to {had.source}; those that the source still has are copied again"
+        f"{what} that it had acknowledged, source offsets {position} to {had.source}; those that the source still has "
+        "are copied again"
     )
-    return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=end, last=had.target)
+    return Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=end, last=had.target if had.target >= end else NO_OFFSET)
 
 
 def _nothing_of_ours(observed: Observed) -> Decision:
