@@ -14,6 +14,8 @@ Invariants:
       the first batch of an epoch. See ``offsets.truncation``.
     * Where nothing lies at the offset of an acknowledged record, the log cleaner has removed it; unless leader epochs
       say that the log was cut off below it, or something lies where records before it were.
+    * A leader that never had the leader epoch of the progress has another log than the map tells of. Its batches tell
+      which records it has; where it has none of the flow, nothing tells, and all that the map has is copied again.
     * What MirrorMaker 2 copied before the flow took over is none of its batches: whether the log still has that is held
       against the leader epochs of that time, or against where the log ended. See ``offsets.inherited``.
     * Where the log cannot tell, records are repeated rather than lost, and the event says so.
@@ -41,7 +43,7 @@ from sparkmirror.offsets.pieces import Pieces
 from sparkmirror.offsets.placing import Found, Known, Placed, Unseen, end_of, place
 from sparkmirror.offsets.records import Progress
 from sparkmirror.offsets.segments import SEQUENCES, Targets, TargetsKey
-from sparkmirror.offsets.source_history import EpochEnd
+from sparkmirror.offsets.source_history import UNDEFINED, EpochEnd
 from sparkmirror.offsets.tail import Tail, TailBatch
 from sparkmirror.offsets.track import FAR
 from sparkmirror.offsets.truncation import (
@@ -110,6 +112,13 @@ class Observed:
         if self.progress is None or self.log is None or self.is_another_topic:
             return NO_OFFSET
         return self.log.end if self.log.epoch == self.progress.reached.leader_epoch else NO_OFFSET
+
+    @property
+    def is_another_log(self) -> bool:
+        """Whether the leader never had the leader epoch of the progress: a former one, or an older copy of its disk."""
+        if self.progress is None or self.log is None or self.is_another_topic:
+            return False
+        return self.log.epoch not in (UNDEFINED, self.progress.reached.leader_epoch)
 
     def may_be_cleaned(self, target: int) -> bool:
         """Whether the log cleaner may have removed an acknowledged record at whose target offset nothing lies.
@@ -932,8 +941,7 @@ def _with_copies(observed: Observed, found: Event | None, last: Last, position: 
     text = f"what the target has from source offset {position} to {last.source} will be there twice"
     if found is not None:
         return replace(found, text=f"{found.text}; {text}")
-    progress, log = observed.progress, observed.log
-    if progress is None or log is None or log.epoch == progress.reached.leader_epoch:
+    if not observed.is_another_log:
         return None
     text = f"a former leader of the target has come back: {text}"
     return Event(kind=Kind.MAY_REPEAT, text=text, first=position)
@@ -1085,6 +1093,8 @@ def _nothing_of_ours(observed: Observed) -> Decision:
         return _made_anew(observed, progress)
     mapped = observed.map.offsets(progress, observed.ids)
     had = mapped.end()
+    if had is not None and observed.is_another_log:
+        return _nothing_left(observed, next(iter(mapped)).source, had)
     # Others may have written to a log that was torn: then their batches lie where ours were.
     torn = min(
         [
@@ -1105,6 +1115,20 @@ def _nothing_of_ours(observed: Observed) -> Decision:
     if isinstance(decision, Begin):
         return Resume(position=decision.position, last=None, event=event)
     return replace(decision, event=event)
+
+
+def _nothing_left(observed: Observed, position: int, had: Stretch) -> Resume:
+    """A former leader has come back, and retention has left nothing of the flow in its log.
+
+    Places on the map are those of another log. So nothing tells how far the copy had come in this one.
+    """
+    text = (
+        "a former leader of the target has come back, and retention has left nothing in its log that this flow has "
+        f"written: all that the source has from offset {position} to {had.source} is copied again, and what was in "
+        "that log will be there twice"
+    )
+    event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=observed.tail.start, last=had.target)
+    return Resume(position=position, last=None, event=event)
 
 
 def _lost_before(observed: Observed, position: int, torn: int) -> Event | None:
