@@ -203,6 +203,18 @@ WENT_WRONG = {
             ("come_back", 905564543),
         ],
     ),
+    "a former leader that comes back over late places of the one before, by a short look at its log": (
+        "all",
+        1567,
+        [
+            ("order", 479785801),
+            ("crash", 2021325969),
+            ("lose_tail", 3414582273),
+            ("crash", 864117836),
+            ("late", 1784861751),
+            ("come_back", 1197565410),
+        ],
+    ),
 }
 
 

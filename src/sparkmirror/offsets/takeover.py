@@ -924,7 +924,7 @@ def _lost_since(observed: Observed, writer: Writer, last: Last, position: int) -
     found, newer = _lost_across(observed, last, position), observed.lineage.newer(writer)
     places = [place for each in newer if (place := _first_and_last(observed, each)) is not None]
     first = min((target for _, _, target in places), default=FAR)
-    if first > last.target or _lies_nothing(observed.tail, first):
+    if first > last.target:  # else it is another log: in one log what newer writers wrote lies behind
         return found if position > last.source else _with_copies(observed, found, last, position)
     sources = min(source for source, _, _ in places), max(source for _, source, _ in places)
     text = (
