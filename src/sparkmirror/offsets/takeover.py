@@ -814,7 +814,9 @@ def _cut_off(observed: Observed, writer: Writer) -> Decision | None:
     if not behind:
         return None
     if sound is None:
-        position = mirrored_from(observed.map, writers, min(cut, tail.start))
+        # What another log has below its start need not be what the map has there.
+        since = min(cut, tail.start) if observed.is_another_log else tail.start
+        position = mirrored_from(observed.map, writers, since)
         if position is not None and has_record(observed.map, behind, writers, position):
             return None  # the flow had written nothing before, and its first record is there
     else:
@@ -1093,8 +1095,9 @@ def _nothing_of_ours(observed: Observed) -> Decision:
         return _made_anew(observed, progress)
     mapped = observed.map.offsets(progress, observed.ids)
     had = mapped.end()
-    if had is not None and observed.is_another_log:
-        return _nothing_left(observed, next(iter(mapped)).source, had)
+    first = mapped.first()
+    if had is not None and first is not None and observed.is_another_log and first.target < observed.tail.start:
+        return _nothing_left(observed, first.source, had)
     # Others may have written to a log that was torn: then their batches lie where ours were.
     torn = min(
         [
@@ -1118,14 +1121,15 @@ def _nothing_of_ours(observed: Observed) -> Decision:
 
 
 def _nothing_left(observed: Observed, position: int, had: Stretch) -> Resume:
-    """A former leader has come back, and retention has left nothing of the flow in its log.
+    """The leader has not what was acknowledged last, and retention has left nothing of the flow in its log.
 
-    Places on the map are those of another log. So nothing tells how far the copy had come in this one.
+    It may be a former leader that has come back: places on the map are those of another log then, and nothing tells how
+    far the copy had come in this one.
     """
     text = (
-        "a former leader of the target has come back, and retention has left nothing in its log that this flow has "
-        f"written: all that the source has from offset {position} to {had.source} is copied again, and what was in "
-        "that log will be there twice"
+        "the target lost the end of its log in an unclean election, and retention has left nothing of this flow before "
+        f"offset {observed.tail.high_watermark}, so nothing tells how far its leader had come: all that the source has "
+        f"from offset {position} to {had.source} is copied again, and may be there twice"
     )
     event = Event(kind=Kind.TARGET_TAIL_LOST, text=text, first=observed.tail.start, last=had.target)
     return Resume(position=position, last=None, event=event)
