@@ -745,10 +745,13 @@ class Story(World):
         return found
 
     def _disorder(self, left: dict[int, list[int]]) -> Iterable[str]:
-        """What comes last of each record is in the order of the source, unless orders went to and fro."""
+        """What comes last of each record is in the order of the source, unless orders went to and fro.
+
+        Where the target has lost the last copy of what the source has deleted, an earlier one may be left.
+        """
         if any(event.kind is Kind.MOVED for event in self.events):
             return
-        last = sorted((max(targets), source) for source, targets in left.items())
+        last = sorted((max(targets), source) for source, targets in left.items() if source >= self.source_start)
         for (before, one), (target, other) in pairwise(last):
             if other < one:
                 yield f"source offset {other} lies at {target}, behind source offset {one} at {before}"

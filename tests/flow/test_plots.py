@@ -215,6 +215,19 @@ WENT_WRONG = {
             ("come_back", 1197565410),
         ],
     ),
+    "a deceived lane over a gap, and the map's records joined": (
+        "orders",
+        1705,
+        [
+            ("copy", 3700761568),
+            ("drain", 1427125749),
+            ("lose_tail", 3320119992),
+            ("copy", 83938961),
+            ("crash", 1487056718),
+            ("copy", 4121195490),
+            ("bound", 352424995),
+        ],
+    ),
 }
 
 

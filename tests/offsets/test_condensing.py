@@ -119,11 +119,11 @@ def test_joined_records_say_what_each_of_them_said(chance, others, neighbours):
     assert len(copy.state.map_of(PLACE)) < 6 * neighbours
 
 
-def test_what_is_joined_ends_where_points_are_missing_as_its_last_record_did():
-    """Condensed as it is, the line would lead straight on over what the log cleaner has removed."""
+def test_a_record_behind_which_points_are_missing_is_joined_with_no_other():
+    """The line would lead straight on over what the log cleaner has removed, or nothing before it would be exact."""
     copy = Copy(Random(0), lies=[(source, source + 2 * (source > 9)) for source in range(11)])
     copy.state.take(segments_of(PLACE, WRITER, [Opening(0, 0)], unguarded=False, anew=False))
-    for sequence, target, torn in ((0, 0, False), (10, 12, True), (20, 30, False)):
+    for sequence, target, torn in ((0, 0, False), (5, 5, False), (10, 12, True), (20, 30, False)):
         copy.state.take(Targets(partition=PLACE, writer=WRITER, sequence=sequence, target=target, torn=torn))
     copy.lies += [(source, source + 10) for source in range(20, 30)]
     copy.state.take(replace(copy.progress(len(copy.lies)), sequence=29))

@@ -183,9 +183,8 @@ def _joined(half: Half, neighbours: int) -> Iterator[tuple[Block | None, list[in
     done = half.done()
     for group in _groups(done, neighbours):
         (_, first), *others = group
-        torn = group[-1][1].torn  # what comes behind the last one is told as before
         holes = join([(at, block.offset, block.holes) for at, block in group])
-        yield replace(first, holes=holes, torn=torn), [block.sequence for _, block in others]
+        yield replace(first, holes=holes), [block.sequence for _, block in others]
     known = {block.sequence for _, block in half.line.blocks()}
     gone = [
         block.sequence
@@ -201,7 +200,8 @@ def _groups(done: Sequence[Counted], neighbours: int) -> Iterator[list[Counted]]
     stack: list[list[Counted]] = []
     sizes: list[int] = []
     for each in done:
-        if stack and (not _alike(stack[-1][0], each) or _crosses(stack[-1][-1], each)):
+        # One behind which points are missing stays: joined, what lies before its last point would not be exact either.
+        if stack and (each[1].torn or not _alike(stack[-1][0], each) or _crosses(stack[-1][-1], each)):
             yield from (group for group in stack if len(group) > 1)
             stack, sizes = [], []
         stack.append([each])

@@ -130,7 +130,7 @@ def _by_batches(what: Placed, before: Known | None) -> _Points:
     for begin, batch in _counted(what):
         here = batch.base_offset - begin
         if here != shift and (before is None or begin > before.record):
-            if last is not None and begin > last.record + 1:
+            if last is not None and begin > last.record + 1 and batch.base_offset > last.target + 1:
                 found.torn[last.record] = last.target
             found.known[begin] = batch.base_offset
             shift = here
