@@ -260,7 +260,7 @@ MUTANTS = (
     _in_offsets(
         "a loss that reaches over the begin of a newer source is not told",
         "takeover.py",
-        "        event = _lost_across(observed, last, min(position, *began)) if began else None\n",
+        "        event = _lost_since(observed, writer, last, min(position, *began)) if began else None\n",
         "        event = None\n",
     ),
     _in_offsets(
@@ -357,8 +357,8 @@ MUTANTS = (
     Mutant(
         "what the target has lost stays on the map",
         "offsets/takeover.py",
-        "    shorter, void = _lost_places(observed, event.first, frozenset(decision.void))\n",
-        "    shorter, void = (), ()\n",
+        "    if not isinstance(decision, Resume) or event is None or event.kind is not Kind.TARGET_TAIL_LOST:\n",
+        "    if True:\n",
         STORIES,
     ),
     Mutant(
