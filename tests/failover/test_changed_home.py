@@ -49,10 +49,10 @@ class Home:
         create_topic(a, name, 1)
         create_topic(b, name, 1)
 
-    def leave(self, *how: str) -> None:
+    def leave(self, *how: str, code: int = 0) -> None:
         words = ("--from", self.name, "--to", "b", "--yes", "--report", str(self.directory))
         done = sparkmirror(how[0], self.file, *words, *how[1:])
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == code, done.stdout + done.stderr
 
     def go_back(self, code: int = 0) -> dict[str, Any]:
         done = sparkmirror("failback", self.file, *self.back)

@@ -36,8 +36,8 @@ def test_what_is_not_read_in_time_is_told_and_nobody_is_asked():
 @pytest.mark.kafka
 def test_each_offset_has_its_own_finding(cluster_a, cluster_b, lab_cluster, lab_flow, topic):
     source, copy = topic(), topic("copy")
-    create_topic(cluster_a, source, 2)
-    create_topic(cluster_b, copy, 1)
+    create_topic(cluster_a, source, 2, {"retention.ms": "-1"})  # the records have old times
+    create_topic(cluster_b, copy, 1, {"retention.ms": "-1"})
     write(cluster_a, source, [b"a", b"b", b"c", b"d" * 100_000])
     write(cluster_b, copy, [b"somebody else's", b"a", b"b", b"C", b"d" * 100_000], first=-1)
     here, there = TopicPartition(source, 0), TopicPartition(copy, 0)

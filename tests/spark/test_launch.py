@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,6 +46,15 @@ sys.stdin.read()
 """
 
 
+@pytest.fixture
+def caught() -> Iterator[None]:
+    """SIGINT as in a foreground process: shells start what runs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("caught")
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_daemon_gets_no_signals_where_its_jvm_ignores_them(ignored: bool):
     options = launch._Options(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
